@@ -39,10 +39,10 @@ impl Billing {
 
 /// Parses settings; an error names the invalid key. Each key is parsed alone, so every field of `T` needs a default. A
 /// number below the minimum of its schema is rejected.
-pub(crate) fn read_by_key<T: DeserializeOwned + JsonSchema>(
+pub(crate) fn read_by_key<T: DeserializeOwned + JsonSchema + 'static>(
     settings: &Map<String, Value>,
 ) -> Result<T, SettingsError> {
-    let schema = settings_schema::of::<T>();
+    let schema = settings_schema::shared::<T>();
     for (key, value) in settings {
         let alone = Value::Object(Map::from_iter([(key.clone(), value.clone())]));
         serde_json::from_value::<T>(alone).map_err(|error| SettingsError::new(key, error.to_string()))?;
@@ -60,10 +60,10 @@ pub(crate) fn read_by_key<T: DeserializeOwned + JsonSchema>(
 /// Separates the settings of one kind, `Own`, from the settings that all backends of its sort share.
 ///
 /// Fails if a value of the kind's own settings is invalid; the error names the key.
-pub(crate) fn part<Own: DeserializeOwned + JsonSchema>(
+pub(crate) fn part<Own: DeserializeOwned + JsonSchema + 'static>(
     settings: &Map<String, Value>,
 ) -> Result<(Own, Map<String, Value>), SettingsError> {
-    let keys = settings_schema::of::<Own>();
+    let keys = settings_schema::shared::<Own>();
     let (own, shared): (Map<_, _>, Map<_, _>) =
         settings.clone().into_iter().partition(|(key, _)| keys["properties"].get(key).is_some());
     Ok((read_by_key(&own)?, shared))

@@ -1,12 +1,31 @@
 //! The JSON Schema of settings and sections of `nexus.yaml`, derived from the types that read them: for
 //! [`BackendKind::settings_schema`](crate::BackendKind::settings_schema) and [`ConfigSection::schema`](crate::ConfigSection::schema).
 
+use std::{
+    any::TypeId,
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
 use serde_json::{Value, json};
 
 /// Returns the schema of `T`, in a form for authors of a configuration: one object without references. An optional key may be left
 /// out.
-pub fn of<T: JsonSchema>() -> Value {
+pub fn of<T: JsonSchema + 'static>() -> Value {
+    Value::clone(&shared::<T>())
+}
+
+/// Like [`of`], without a copy. The schema of a type is made once in a process, because a configuration may have thousands of backends.
+pub fn shared<T: JsonSchema + 'static>() -> Arc<Value> {
+    static MADE: Mutex<BTreeMap<TypeId, Arc<Value>>> = Mutex::new(BTreeMap::new());
+    let made = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = made().get(&TypeId::of::<T>()).cloned();
+    // Not under the lock: making the schema of a type may need that of another one.
+    known.unwrap_or_else(|| Arc::clone(made().entry(TypeId::of::<T>()).or_insert(Arc::new(new::<T>()))))
+}
+
+fn new<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
@@ -18,7 +37,7 @@ pub fn of<T: JsonSchema>() -> Value {
 }
 
 /// Returns the JSON Schema of settings that several kinds share, together with a kind's own settings, `Own`.
-pub fn with_own<Shared: JsonSchema, Own: JsonSchema>() -> Value {
+pub fn with_own<Shared: JsonSchema + 'static, Own: JsonSchema + 'static>() -> Value {
     let (mut schema, mut own) = (of::<Shared>(), of::<Own>());
     if let (Some(all), Some(own)) = (schema["properties"].as_object_mut(), own["properties"].as_object_mut())
     {
@@ -104,6 +123,30 @@ mod tests {
     #[serde(default, deny_unknown_fields)]
     struct Inner {
         flag: bool,
+    }
+
+    #[test]
+    fn a_schema_is_made_once() {
+        static MADE: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        struct Counted;
+        impl JsonSchema for Counted {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                "Counted".into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> Schema {
+                MADE.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                schemars::json_schema!({ "type": "object" })
+            }
+        }
+        let first = shared::<Counted>();
+        for _ in 0..1_000 {
+            assert_eq!(
+                (of::<Counted>(), Arc::as_ptr(&shared::<Counted>())),
+                (Value::clone(&first), Arc::as_ptr(&first))
+            );
+        }
+        assert_eq!(MADE.load(std::sync::atomic::Ordering::SeqCst), 1);
     }
 
     #[test]

@@ -37,6 +37,10 @@ use crate::{
 
 /// Minimum pause between two checks of an inbox while a command waits for an answer.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Longest wait for a change of the store: a lease lapses, and a writer of views ends, without one.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Longest time between two updates of the views by their writer.
+const SHOW_ANYWAY: Duration = Duration::from_secs(60);
 /// Minimum pause between two updates of the output of `nexus broker run`.
 const SHOW_PAUSE: Duration = Duration::from_millis(500);
 /// Maximum number of messages in one read of the log.
@@ -178,7 +182,7 @@ pub(crate) async fn broker(
                 out.line(&MessageReceipt { message_id, is_new, reach: reach.to_owned() }, text);
                 return Ok(ExitCode::SUCCESS);
             };
-            return wait_for(out, &broker, &caller, &awaited, wait, home.changes()).await;
+            return wait_for(out, &broker, &caller, &awaited, wait).await;
         }
         BrokerCommand::Inbox { caller } => {
             let broker = home.open().await?;
@@ -321,7 +325,7 @@ async fn run(
             )
         }
     });
-    let (mut failing, mut changes) = (BTreeSet::new(), home.changes());
+    let (mut failing, mut changes) = (BTreeSet::new(), StoreChanges::of(&broker));
     let broke_down = |error| CommandError::failed(format_args!("the broker ended with a panic: {error}"));
     loop {
         tokio::select! {
@@ -340,7 +344,7 @@ async fn run(
                 complain("no further message is taken, and running turns finish; press again to stop them");
                 drain.cancel();
             }
-            () = changes.next(SHOW_PAUSE) => {
+            () = changes.next(SHOW_PAUSE, if views.is_writer() { SHOW_ANYWAY } else { LOOK_AGAIN }) => {
                 let shown = show_new(out, &broker, &mut seen).await.map_err(|error| error.to_string());
                 let refreshed = views.refresh(&broker).await.map_err(|error| error.to_string());
                 let failing_now: BTreeSet<String> = [shown.err(), refreshed.err()].into_iter().flatten().collect();
@@ -424,10 +428,10 @@ async fn wait_for(
     caller: &Address,
     awaited: &AwaitedAnswer,
     wait: Duration,
-    mut changes: StoreChanges,
 ) -> Result<ExitCode, CommandError> {
     let Address::Caller(name) = caller else { return Ok(ExitCode::SUCCESS) };
     let until = Instant::now().checked_add(wait);
+    let mut changes = StoreChanges::of(broker);
     loop {
         let looked = Instant::now();
         if let Some(delivery) = broker.take_answer(name, awaited).await? {
@@ -443,7 +447,7 @@ async fn wait_for(
             )));
         }
         // A long inbox takes long to read, so the pause grows with the reading time.
-        let next = changes.next(LOOK_EVERY.max(looked.elapsed() * 4));
+        let next = changes.next(LOOK_EVERY.max(looked.elapsed() * 4), LOOK_AGAIN);
         let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         let _ = tokio::time::timeout(left, next).await;
     }

@@ -1,10 +1,6 @@
 //! Shared parts of the commands on agents: the configuration, the store and the files beside it.
 
-use std::{
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use nexus::{BuildContext, Fleet, Router, SystemClock};
 use nexus_broker::{
@@ -12,13 +8,10 @@ use nexus_broker::{
     MemoryIndex, QueueLimits, SqliteStore,
     trigger::{Triggers, WebhookSecrets},
 };
-use nexus_files::{Journal, JournalEntry, JournalKind, JournalRead};
-use nexus_work::JournalWatch;
+use nexus_files::Journal;
+use tokio::sync::watch;
 
 use crate::{args::ConfigArgs, command_error::CommandError, config, conversation, output::complain};
-
-/// Longest wait for a change. Leases expire and displayed times change without an entry in the journal.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The configuration, and its broker section.
 pub(crate) struct BrokerHome {
@@ -40,12 +33,6 @@ impl BrokerHome {
             Some(_) => "the streams of the fleet".to_owned(),
             None => folder().display().to_string(),
         }
-    }
-
-    /// Returns a watch on changes of this home's store, from now on.
-    pub(crate) fn changes(&self) -> StoreChanges {
-        let home = BuildContext::from_process().home;
-        StoreChanges(self.fleet.is_none().then(|| JournalWatch::of(Arc::new(Journal::in_home(&home)))))
     }
 
     /// Opens a broker over the store of this home, or over the fleet's store if the configuration names a fleet. This broker runs no turns.
@@ -133,24 +120,25 @@ impl BrokerHome {
 }
 
 /// Waits for changes of messages, agents and triggers.
-pub(crate) struct StoreChanges(Option<JournalWatch>);
+pub(crate) struct StoreChanges(Option<watch::Receiver<()>>);
 
 impl StoreChanges {
-    /// Waits for `pause`, then for a change since the last return, but at most 5 s longer. If no journal records the changes, as for a fleet's
-    /// store, it waits for `pause` only.
-    pub(crate) async fn next(&mut self, pause: Duration) {
+    /// Watches the changes of a broker's store, from now on.
+    pub(crate) fn of(broker: &Broker) -> Self {
+        let mut changes = broker.store().changes();
+        if let Some(changes) = &mut changes {
+            changes.mark_changed();
+        }
+        Self(changes)
+    }
+
+    /// Waits for `pause`, then for a change since the last return, but at most `longest` more. The first call does not wait for a change. If
+    /// the store does not notice its changes, as a fleet's store, it waits for `pause` only.
+    pub(crate) async fn next(&mut self, pause: Duration, longest: Duration) {
         tokio::time::sleep(pause).await;
-        let Some(journal) = &mut self.0 else { return };
-        let is_of_store = |entry: &JournalEntry| {
-            matches!(entry.kind, JournalKind::Message | JournalKind::Agent | JournalKind::Trigger)
-        };
-        let until = Instant::now() + LOOK_AGAIN;
-        loop {
-            match journal.changed(until.saturating_duration_since(Instant::now())).await {
-                Ok(Some(JournalRead::Entries(entries))) if !entries.iter().any(is_of_store) => {}
-                // If the journal cannot be read, only the pauses remain.
-                Ok(_) | Err(_) => return,
-            }
+        if let Some(changes) = &mut self.0 {
+            // A store that has ended fails at the next use.
+            let _ = tokio::time::timeout(longest, changes.changed()).await;
         }
     }
 }

@@ -86,6 +86,7 @@ mod works;
 use std::{io, process::ExitCode, sync::Mutex, thread, time::Duration};
 
 use clap::FromArgMatches as _;
+use futures::FutureExt as _;
 use nexus::TraceContext;
 use tokio::runtime::Runtime;
 
@@ -132,6 +133,12 @@ fn main() -> ExitCode {
         let message = format!("`nexus {command}` has no JSON output: {reason}");
         let error = CommandError::usage(message).with_advice("leave out --json");
         return output::exit_code(error.report(out));
+    }
+    if args.command.is_immediate() {
+        let outcome = run(out, args, None).now_or_never();
+        let waits = || Err(CommandError::failed("this command waits for something, but it must not"));
+        let outcome = outcome.unwrap_or_else(waits);
+        return output::exit_code(outcome.unwrap_or_else(|error| error.report(out)));
     }
     if !args.command.serves_output() {
         output::watch_reader();

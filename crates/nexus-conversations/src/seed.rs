@@ -420,6 +420,17 @@ mod tests {
     }
 
     #[test]
+    fn no_turn_is_read_after_the_first_that_does_not_fit() {
+        let mut read = 0;
+        let turns = (0..10_000).map(|_| {
+            read += 1;
+            Ok(turn(vec![said(&"x".repeat(1_000))]))
+        });
+        let seed = seed_of(turns, 10_000, NotCarried::default(), true, 10_500).unwrap();
+        assert_eq!((seed.messages, seed.not_carried.older_messages, read), (10, 9_990, 11));
+    }
+
+    #[test]
     fn what_is_before_a_fresh_beginning_is_not_shown() {
         let mut conversation = conversation(vec![said("old")]);
         conversation.turns.push(ConversationTurn { begins_afresh: true, ..turn(vec![said("new")]) });

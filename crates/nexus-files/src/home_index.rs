@@ -5,13 +5,13 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::SystemTime,
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::{Journal, JournalKind, JournalRead, read_bounded, replace, rfc3339};
+use crate::{FileStamp, Journal, JournalKind, JournalRead, read_bounded, replace, rfc3339};
 
 /// Name of the index file in a home.
 const NAME: &str = "index.json";
@@ -19,8 +19,6 @@ const NAME: &str = "index.json";
 const VERSION: u32 = 1;
 /// Largest index that is read, in bytes. An entry has about 700.
 const MAX_BYTES: u64 = 64 << 20;
-/// Age from which a file's state is reliable. A file that changes twice within one tick of the system's clock may look unchanged.
-const SETTLED: Duration = Duration::from_secs(2);
 /// Most entries that are read again without writing the index: this number, or one in `FEW_OF` of all entries if that is more.
 const FEW: usize = 4;
 const FEW_OF: usize = 20;
@@ -100,14 +98,6 @@ struct StoredEntry {
     /// States of the files when they were read. `None` if the files were too new for a reliable comparison.
     stamps: Option<Vec<Option<FileStamp>>>,
     entry: IndexEntry<Box<RawValue>>,
-}
-
-/// State of a file without its content. A replaced file has another identity in the file system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct FileStamp {
-    number: u64,
-    bytes: u64,
-    modified_ns: u64,
 }
 
 impl<T> IndexEntry<T> {
@@ -290,13 +280,5 @@ fn stamp(path: &Path, now: SystemTime) -> Option<Option<FileStamp>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(None),
         found => found.ok()?,
     };
-    let modified = found.modified().ok()?;
-    // A modification time in the future is not reliable either.
-    now.duration_since(modified).ok().filter(|age| *age >= SETTLED)?;
-    let since = modified.duration_since(UNIX_EPOCH).ok()?;
-    #[cfg(unix)]
-    let number = std::os::unix::fs::MetadataExt::ino(&found);
-    #[cfg(not(unix))]
-    let number = 0;
-    Some(Some(FileStamp { number, bytes: found.len(), modified_ns: u64::try_from(since.as_nanos()).ok()? }))
+    FileStamp::of(&found).filter(|stamp| stamp.is_settled(now)).map(Some)
 }

@@ -5,10 +5,10 @@ use std::{
     fs::{self, File, OpenOptions, Permissions},
     io::{self, Read as _, Write as _},
     path::Path,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
-use nexus_files::FileLock;
+use nexus_files::{FileLock, FileStamp};
 
 use crate::error::{ProjectError, ProjectErrorKind};
 
@@ -70,11 +70,29 @@ pub(crate) fn check_size(path: &Path, bytes: usize) -> Result<(), ProjectError> 
 /// [`WrongState`](ProjectErrorKind::WrongState) for more than 64 MiB, [`Damaged`](ProjectErrorKind::Damaged) if
 /// the path is not a regular file; errors of the file system.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), ProjectError> {
-    check_size(path, bytes.len())?;
-    replace_io(path, bytes).map_err(ProjectError::at(path))
+    replace_stamped(path, bytes).map(drop)
 }
 
-fn replace_io(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Like [`replace`], and returns the stamp of the new file. Its time is that of the clock to the nanosecond, and no later change gives it
+/// the same one.
+pub(crate) fn replace_stamped(path: &Path, bytes: &[u8]) -> Result<Option<FileStamp>, ProjectError> {
+    check_size(path, bytes.len())?;
+    replace_io(path, bytes, Durability::Flushed).map_err(ProjectError::at(path))
+}
+
+/// Like [`replace`], for a copy of other files, which may be lost if the power fails.
+pub(crate) fn replace_copy(path: &Path, bytes: &[u8]) -> Result<(), ProjectError> {
+    replace_io(path, bytes, Durability::Unflushed).map(drop).map_err(ProjectError::at(path))
+}
+
+/// Whether a file must survive a power failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Durability {
+    Flushed,
+    Unflushed,
+}
+
+fn replace_io(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<Option<FileStamp>> {
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder)?;
     let mode = match fs::symlink_metadata(path) {
@@ -97,9 +115,17 @@ fn replace_io(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(mode) = mode {
         keep_mode(pending.as_file(), mode)?;
     }
-    pending.as_file().sync_all()?;
+    // The kernel gives files the time of its last tick. Ignore an error: the file then has that time.
+    let _ = pending.as_file().set_modified(SystemTime::now());
+    let stamp = FileStamp::of(&pending.as_file().metadata()?);
+    if durability == Durability::Flushed {
+        pending.as_file().sync_all()?;
+    }
     pending.persist(path).map_err(|error| error.error)?;
-    nexus_files::sync_folder(folder)
+    if durability == Durability::Flushed {
+        nexus_files::sync_folder(folder)?;
+    }
+    Ok(stamp)
 }
 
 fn keep_mode(file: &File, mode: Permissions) -> io::Result<()> {

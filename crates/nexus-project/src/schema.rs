@@ -5,10 +5,12 @@ use serde_json::Value;
 use crate::{
     hook::{AgentTracker, ToolLogLine, Untold},
     skill::ActiveSkill,
-    state::{Document, History, Pending, ProjectPlan, ProjectTasks, schema_of, titled_schema},
+    state::{
+        AgentFilesLine, Document, History, Pending, ProjectPlan, ProjectTasks, schema_of, titled_schema,
+    },
 };
 
-/// Returns the schema of each file, by the file's name. The schema of `tool-log.jsonl` is that of a line.
+/// Returns the schema of each file, by the file's name. The schema of a log is that of a line.
 pub fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         of::<ProjectPlan>(),
@@ -18,6 +20,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<ActiveSkill>(),
         of::<Untold>(),
         of::<Pending>(),
+        (AgentFilesLine::NAME, titled_schema::<AgentFilesLine>(AgentFilesLine::NAME)),
         (ToolLogLine::NAME, titled_schema::<ToolLogLine>(ToolLogLine::NAME)),
     ]
 }

@@ -17,7 +17,7 @@ pub(crate) use crate::settings::part;
 use nexus_core::settings_schema;
 
 /// Returns the schema of every native backend's settings, with those of a dialect, `Own`.
-pub(crate) fn schema<Own: JsonSchema>() -> Value {
+pub(crate) fn schema<Own: JsonSchema + 'static>() -> Value {
     settings_schema::with_own::<NativeSettings, Own>()
 }
 

@@ -1,7 +1,7 @@
 //! The calls of one reply. The turn's session authorises each call, then the tools run in parallel up to a limit.
 //! Results arrive as the calls end, each with its position among the calls.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use futures::{Stream, StreamExt as _, stream};
 use nexus_core::{
@@ -21,6 +21,8 @@ pub(super) struct ToolDispatcher {
     own: Option<OwnTools>,
     at_once: usize,
     seen: BTreeSet<String>,
+    /// For each id that occurred again, the number of its next name.
+    next_numbers: HashMap<String, usize>,
 }
 
 /// Call that the model requested.
@@ -60,7 +62,7 @@ impl ToolDispatcher {
             let names = session.definitions().iter().map(|tool| tool.name.as_str());
             names.filter(|name| !offered.contains(name)).for_each(|name| session.withdraw(name));
         }
-        Self { session, own, at_once: at_once.max(1), seen }
+        Self { session, own, at_once: at_once.max(1), seen, next_numbers: HashMap::new() }
     }
 
     /// Returns the session that decides about the calls of the caller's tools.
@@ -109,12 +111,24 @@ impl ToolDispatcher {
             if !id.is_empty() && self.seen.insert(id.clone()) {
                 continue;
             }
-            let fresh = (1..).map(|n| format!("{id}-{}", index + n));
-            if let Some(id) = fresh.into_iter().find(|id| !self.seen.contains(id)) {
-                self.seen.insert(id.clone());
-                rename(item, id);
-            }
+            let id = id.clone();
+            let fresh = self.fresh_id(&id, index + 1);
+            self.seen.insert(fresh.clone());
+            rename(item, fresh);
         }
+    }
+
+    /// Returns a name that no call of the turn has, with a number that is at least `least`. A server may give every call of a long turn
+    /// the same id, so the search begins after the number that was found last.
+    fn fresh_id(&mut self, id: &str, least: usize) -> String {
+        let mut number = self.next_numbers.get(id).map_or(least, |next| least.max(*next));
+        let mut fresh = format!("{id}-{number}");
+        while self.seen.contains(&fresh) {
+            number += 1;
+            fresh = format!("{id}-{number}");
+        }
+        self.next_numbers.insert(id.to_owned(), number + 1);
+        fresh
     }
 
     /// Returns the calls of a reply in batches, which are decided and answered one after another: see [`batches`].
@@ -230,6 +244,30 @@ mod tests {
 
     use crate::native::reply::FunctionCall;
     use crate::native::tool_calls::*;
+
+    #[test]
+    fn the_name_of_a_repeated_id_is_found_at_once() {
+        let session = TurnHost::new().open_turn(&TurnRequest::new("x"));
+        let mut dispatcher = ToolDispatcher::new(session, None, &[], 1, BTreeSet::from(["x-3".to_owned()]));
+        let mut tried = 0;
+        for round in 0..800 {
+            let mut items = [OutputItem::CustomCall {
+                call_id: "x".to_owned(),
+                name: "a".to_owned(),
+                input: "b".to_owned(),
+                raw: None,
+            }];
+            let first = dispatcher.next_numbers.get("x").copied().unwrap_or(1);
+            dispatcher.tell_apart(&mut items);
+            // The number after the new name's is the next one. Those in between were tried.
+            let next = dispatcher.next_numbers.get("x").copied();
+            tried += next.map_or(0, |next| next - first);
+            assert_eq!(next.is_some(), round > 0, "only a repeated id needs a number");
+        }
+        assert_eq!(dispatcher.seen.len(), 801, "each call has a name of its own");
+        // 799 names, and the one that another call had.
+        assert_eq!(tried, 800);
+    }
 
     #[test]
     fn no_two_calls_of_a_turn_have_one_id_whatever_kind_they_are() {

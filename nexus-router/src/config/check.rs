@@ -44,6 +44,7 @@ pub(crate) fn check(
         refused_sections: BTreeSet::new(),
         backends: BTreeMap::new(),
         vendors: BTreeMap::new(),
+        schemas: BTreeMap::new(),
         context: sources.context.clone(),
     };
     // Check sections before backends: building a pooled backend needs a section.
@@ -73,6 +74,8 @@ struct FileCheck<'a> {
     backends: BTreeMap<BackendId, Arc<ConfiguredBackend>>,
     /// Vendors by their normalized names, each with its first spelling in the file.
     vendors: BTreeMap<String, VendorId>,
+    /// Schemas of the settings of kinds, by the names of the kinds that were needed so far.
+    schemas: BTreeMap<String, Value>,
     /// Context for building backends: the context of the sources, with the file's shared logins.
     context: BuildContext,
 }
@@ -236,8 +239,8 @@ impl<'a> FileCheck<'a> {
             let parameters = self.provider_parameters(written);
             let common: Vec<&str> =
                 BACKEND_KEYS.iter().copied().chain(parameters.iter().map(String::as_str)).collect();
-            let schema = kind.settings_schema();
-            if !names_are_known(&written.node, &schema, kind.name(), &common, self.report) {
+            let schema = self.schemas.entry(kind_name.to_owned()).or_insert_with(|| kind.settings_schema());
+            if !names_are_known(&written.node, schema, kind.name(), &common, self.report) {
                 return None;
             }
         }

@@ -19,11 +19,27 @@ use std::{
 
 use async_trait::async_trait;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::{
     error::BrokerError,
     message::{Envelope, EnvelopeId, MessagePriority},
 };
+
+/// Pause after a change, so that a burst of changes is one.
+const BURST: Duration = Duration::from_millis(20);
+
+/// Waits for the next change that `changes` reports, and for the burst that it begins. Waits forever if the store reports no changes.
+pub(crate) async fn changed(changes: &mut Option<watch::Receiver<()>>) {
+    let is_changed = match changes {
+        Some(changes) => changes.changed().await.is_ok(),
+        None => false,
+    };
+    match is_changed {
+        true => tokio::time::sleep(BURST).await,
+        false => std::future::pending().await,
+    }
+}
 
 /// Store of messages. Several brokers, on one machine or on many, may share one store.
 ///
@@ -102,6 +118,10 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
 
     /// Waits until `take` may find a message, for at most `at_most`. It may return early.
     async fn wait(&self, queue: &str, at_most: Duration) -> Result<(), BrokerError>;
+
+    /// Returns a receiver that is notified after each change of the store by any process. It is also notified without a change at times.
+    /// `None` if the store does not notice changes by other processes: its users then poll it.
+    fn changes(&self) -> Option<watch::Receiver<()>>;
 
     /// Returns the waiting messages of a queue, in the order of delivery.
     async fn waiting(&self, queue: &str, at_most: usize) -> Result<Vec<Envelope>, BrokerError>;

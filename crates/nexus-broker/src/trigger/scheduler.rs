@@ -7,6 +7,7 @@ use std::{
 };
 
 use nexus_core::CancelToken;
+use tokio::time::Instant;
 
 use super::{
     completion::CompletionLog,
@@ -17,7 +18,7 @@ use super::{
     timed,
     triggers::{TriggerList, Triggers},
 };
-use crate::error::BrokerError;
+use crate::{error::BrokerError, store::changed};
 
 /// Settings of a scheduler.
 #[non_exhaustive]
@@ -27,8 +28,19 @@ pub struct SchedulerSettings {
     /// default.
     pub look_every: Duration,
     /// Interval at which it reads the triggers, for changes by other brokers and programs, and the log for
-    /// reports. Two seconds by default.
+    /// reports. Two seconds by default. If the store [notices](crate::BrokerStore::changes) its changes, the scheduler reads after a
+    /// change, but no more often than this.
     pub read_every: Duration,
+}
+
+/// Interval at which the triggers are read if the store notices its changes.
+const READ_ANYWAY: Duration = Duration::from_secs(60);
+
+impl SchedulerSettings {
+    /// Returns the time from one read of the triggers to the next, if their store may have changed or has not.
+    fn read_after(&self, may_have_changed: bool) -> Duration {
+        if may_have_changed { self.read_every } else { READ_ANYWAY.max(self.read_every) }
+    }
 }
 
 impl Default for SchedulerSettings {
@@ -95,19 +107,24 @@ impl Scheduler {
     async fn run_times(&self) {
         let mut list = TriggerList::default();
         let mut read_at = None;
+        let (mut changes, mut has_changed) = (self.triggers.store_changes(), false);
         // A failure that repeats every second is logged once.
         let mut failing = HashSet::new();
         loop {
-            let now = tokio::time::Instant::now();
-            if read_at.is_none_or(|at| now.duration_since(at) >= self.settings.read_every) {
+            let now = Instant::now();
+            let is_due = |at: Instant| now >= at + self.settings.read_after(has_changed || changes.is_none());
+            if read_at.is_none_or(is_due) {
                 // Set this before the read, so that an unreadable store is polled no more often than a readable one.
-                read_at = Some(now);
+                (read_at, has_changed) = (Some(now), false);
                 match self.triggers.list().await {
                     Ok(read) => {
                         self.tell(&read);
                         list = read;
                     }
-                    Err(error) => tracing::warn!(%error, "the triggers cannot be read"),
+                    Err(error) => {
+                        tracing::warn!(%error, "the triggers cannot be read");
+                        has_changed = true;
+                    }
                 }
             }
             let look = self.fire_due(&list.triggers).await;
@@ -124,11 +141,22 @@ impl Scheduler {
                 tokio::task::yield_now().await;
                 continue;
             }
-            let until = look.next_run.map_or(self.settings.look_every, |next| {
-                next.duration_since(self.triggers.now()).unwrap_or_default().max(Duration::from_millis(1))
+            let read_in = read_at.map_or(Duration::ZERO, |at| {
+                (at + self.settings.read_after(has_changed || changes.is_none()))
+                    .saturating_duration_since(now)
             });
+            let until = match look.next_run {
+                Some(next) => {
+                    let until = next.duration_since(self.triggers.now()).unwrap_or_default();
+                    until.max(Duration::from_millis(1)).min(self.settings.look_every)
+                }
+                // Without a time to wait for, steps of the clock do not matter.
+                None if look.failures.is_empty() => read_in.max(Duration::from_millis(1)),
+                None => self.settings.look_every,
+            };
             tokio::select! {
-                () = tokio::time::sleep(until.min(self.settings.look_every)) => {}
+                () = tokio::time::sleep(until) => {}
+                () = changed(&mut changes), if !has_changed => has_changed = true,
                 () = self.triggers.times_changed() => read_at = None,
             }
         }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::SystemTime};
 
 use nexus_core::Clock;
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use nexus_files::rfc3339;
 
@@ -259,6 +259,11 @@ impl Triggers {
     /// time.
     pub(super) async fn times_changed(&self) {
         self.changed.times.notified().await;
+    }
+
+    /// Returns a receiver of the changes of the store, if it notices them.
+    pub(super) fn store_changes(&self) -> Option<watch::Receiver<()>> {
+        self.firer().store.changes()
     }
 
     /// Does the same as [`times_changed`](Self::times_changed), for triggers that fire by files.

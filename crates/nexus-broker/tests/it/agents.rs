@@ -3,6 +3,7 @@
 mod bounds;
 mod callbacks;
 mod ends;
+mod idle;
 mod inbox;
 pub(crate) mod kit;
 mod landing;

@@ -287,6 +287,15 @@ impl Command {
         })
     }
 
+    /// Returns true if the command waits for nothing: it needs no runtime and no threads.
+    pub(crate) fn is_immediate(&self) -> bool {
+        match self {
+            Self::Completions { .. } | Self::Manual | Self::Schema(_) | Self::Init(_) => true,
+            Self::Check { example, .. } => *example,
+            _ => false,
+        }
+    }
+
     /// Returns true if a closed standard output is a normal end: its reader is a program that has received everything it needs.
     pub(crate) fn serves_output(&self) -> bool {
         match self {

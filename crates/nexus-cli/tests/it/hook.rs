@@ -460,3 +460,67 @@ fn doctor_starts_each_installed_line_once() {
         assert!(said.contains("to fix it: run `nexus project install claude` in "), "{script}: {said}");
     }
 }
+
+/// Number of threads of a process.
+#[cfg(target_os = "linux")]
+fn threads(process: &std::process::Child) -> usize {
+    fs::read_dir(format!("/proc/{}/task", process.id())).unwrap().count()
+}
+
+/// Waits, at most a minute, until a pipe has the wanted number of bytes.
+#[cfg(target_os = "linux")]
+fn wait_for_bytes(pipe: &std::io::PipeReader, is_wanted: impl Fn(u64) -> bool) {
+    let began = std::time::Instant::now();
+    while !is_wanted(rustix::io::ioctl_fionread(pipe).unwrap()) {
+        assert!(
+            began.elapsed() < std::time::Duration::from_secs(60),
+            "the command does not come to its pipe"
+        );
+        thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hook_has_one_thread_while_it_waits_for_its_input() {
+    let stage = Stage::new();
+    for event in EVENTS {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let mut command = stage.folder.command(&["hook", event, "--harness", "claude"]);
+        command.current_dir(&stage.project).stdin(reader.try_clone().unwrap()).stdout(Stdio::piped());
+        let child = command.spawn().unwrap();
+        drop(command);
+        let input = stage.call("Write", "src/a.py").to_string();
+        let (first, rest) = input.split_at(1);
+        writer.write_all(first.as_bytes()).unwrap();
+        // Once the first byte is read, the hook waits for the others.
+        wait_for_bytes(&reader, |bytes| bytes == 0);
+        assert_eq!(threads(&child), 1, "{event}");
+        writer.write_all(rest.as_bytes()).unwrap();
+        drop(writer);
+        assert!(child.wait_with_output().unwrap().status.success(), "{event}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_that_only_prints_has_one_thread() {
+    let stage = Stage::empty();
+    // Its report names each path that it created.
+    let folder = vec!["x".repeat(250); 8].join("/");
+    let rows: [&[&str]; 3] = [&["manual"], &["check", "--example"], &["init", &folder]];
+    for arguments in rows {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let room = rustix::pipe::fcntl_setpipe_size(&writer, rustix::pipe::PIPE_BUF).unwrap();
+        let mut command = stage.folder.command(arguments);
+        command.current_dir(&stage.project).stdin(Stdio::null()).stdout(writer);
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        // The command cannot end before the test reads the rest, which the pipe has no room for.
+        wait_for_bytes(&reader, |bytes| bytes > 0);
+        assert_eq!(threads(&child), 1, "{arguments:?}");
+        let output = std::io::copy(&mut reader, &mut std::io::sink()).unwrap();
+        assert!(child.wait().unwrap().success(), "{arguments:?}");
+        assert!(output > room as u64, "{arguments:?} prints {output} bytes, which fit into the pipe");
+    }
+}

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{state::Document, time::Time};
 
+/// Maximum number of agents in the file. Source: our own bound; each start and end of an agent reads and writes the file.
+const MOST_AGENTS: usize = 100;
+
 /// The agents of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -33,9 +36,21 @@ pub struct TrackedAgent {
     /// Time of its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Time>,
-    /// The files that it changed, relative to the project.
+    /// The files that it changed, in files of earlier versions. `agent-files.jsonl` has them now.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub files_touched: BTreeSet<String>,
+}
+
+impl AgentTracker {
+    /// Adds an agent. Above the maximum number, removes the agent that ended first, or the oldest one.
+    pub(super) fn add(&mut self, agent: TrackedAgent) {
+        self.agents.push(agent);
+        while self.agents.len() > MOST_AGENTS {
+            let ended = self.agents.iter().enumerate().filter_map(|(at, known)| Some((known.ended_at?, at)));
+            let oldest = ended.min().map_or(0, |(_, at)| at);
+            self.agents.remove(oldest);
+        }
+    }
 }
 
 impl Default for AgentTracker {

@@ -1,6 +1,6 @@
 //! Handling of each event.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, mem};
 
 use super::{
     agents::{AgentTracker, TrackedAgent},
@@ -10,11 +10,11 @@ use super::{
 use crate::{
     error::{ProjectError, ProjectErrorKind},
     file::{self, Patience},
-    folder::{InitReport, ProjectFolder, WorkFiles},
+    folder::{InitReport, ProjectFolder, WorkSummary},
     harness::Harness,
     role::Role,
     skill::{Skill, Tag},
-    state::{Document, ProjectTaskStatus},
+    state::{AgentFilesLine, Document},
     time::Time,
 };
 
@@ -86,7 +86,7 @@ impl ProjectFolder {
         };
         let (report, work) = match read {
             Some(read) => read,
-            None => (InitReport::default(), self.work_files()?),
+            None => (InitReport::default(), self.work_summary()?),
         };
         noted(&mut reply, "the session's skill", self.take_up_skill(harness, &input.session))?;
         let mut parts = vec![self.standing(&work)];
@@ -118,7 +118,7 @@ impl ProjectFolder {
                 let instructions = skill.instructions(variant.as_deref());
                 let begun = self.begin_skill(harness, &input.session, skill, variant);
                 noted(&mut reply, "the skill that begins", begun)?;
-                Ok(with_context(reply, &[instructions, self.standing(&self.work_files()?)]))
+                Ok(with_context(reply, &[instructions, self.standing(&self.work_summary()?)]))
             }
             Tag::Inline(action) => match self.inline(&action, text) {
                 Ok(result) => Ok(with_context(reply, &[result.text])),
@@ -133,7 +133,7 @@ impl ProjectFolder {
         if let Some(agent) = &input.agent {
             let tracked = self.track(harness, |tracker| {
                 if !tracker.agents.iter().any(|known| known.id == *agent && known.ended_at.is_none()) {
-                    tracker.agents.push(TrackedAgent {
+                    tracker.add(TrackedAgent {
                         id: agent.clone(),
                         role: input.agent_type.clone(),
                         session: input.session.clone(),
@@ -154,28 +154,16 @@ impl ProjectFolder {
     fn on_complete(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
         let Some(agent) = &input.agent else { return Ok(HookReply::default()) };
         let mut reply = HookReply::default();
-        let mut known_files = None;
+        let mut files = BTreeSet::new();
         let tracked = self.track(harness, |tracker| {
             if let Some(known) = tracker.agents.iter_mut().rev().find(|known| known.id == *agent) {
                 known.ended_at = Some(Time::now());
-                known_files = Some(known.files_touched.clone());
+                files = mem::take(&mut known.files_touched);
             }
         });
         noted(&mut reply, "the agent that ends", tracked)?;
-        // Only an agent whose start was not reported is sought in the log.
-        let files = match known_files {
-            Some(files) => files,
-            None => self.files_of(harness, agent)?,
-        };
-        let added = self.locked(|| {
-            let Some(mut tasks) = self.tasks()? else { return Ok(()) };
-            let own = tasks.tasks.iter_mut().find(|task| {
-                task.agent.as_ref() == Some(agent) && task.status == ProjectTaskStatus::InProgress
-            });
-            let Some(task) = own else { return Ok(()) };
-            task.files_touched.extend(files);
-            self.write_tasks(&tasks)
-        });
+        let (harness, agent) = (harness.to_owned(), agent.clone());
+        let added = self.note_agent_files(&AgentFilesLine { harness, agent, files, has_ended: true });
         noted(&mut reply, "the files of the agent's task", added)?;
         Ok(reply)
     }
@@ -187,9 +175,15 @@ impl ProjectFolder {
             self.harness_path(harness)?;
             let files = self.touched(tool, &input.working_directory);
             if let Some(agent) = input.agent.as_deref().filter(|_| !files.is_empty()) {
-                let tracked = self.track_files(harness, agent, &files);
-                if !matches!(&tracked, Err(error) if error.kind == ProjectErrorKind::PermissionDenied) {
-                    noted(&mut reply, "the files of the agent", tracked)?;
+                let line = AgentFilesLine {
+                    harness: harness.to_owned(),
+                    agent: agent.to_owned(),
+                    files: files.clone(),
+                    has_ended: false,
+                };
+                let added = self.note_agent_files(&line);
+                if !matches!(&added, Err(error) if error.kind == ProjectErrorKind::PermissionDenied) {
+                    noted(&mut reply, "the files of the agent", added)?;
                 }
             }
             let logged = self.log_tool(&ToolLogLine {
@@ -210,21 +204,13 @@ impl ProjectFolder {
     }
 
     fn on_compact(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
-        let mut parts = vec![self.standing(&self.work_files()?)];
+        let mut parts = vec![self.standing(&self.work_summary()?)];
         if let Some(active) = self.skill_of(harness, &input.session)? {
             parts.extend(active.instructions());
         }
         parts.extend(self.rules()?);
         parts.extend(self.index()?);
         Ok(with_context(HookReply::default(), &parts))
-    }
-
-    /// Adds files to those that an agent changed. The end of the agent then needs no search in the log.
-    fn track_files(&self, harness: &str, agent: &str, files: &BTreeSet<String>) -> Result<(), ProjectError> {
-        self.track(harness, |tracker| {
-            let known = tracker.agents.iter_mut().rev().find(|known| known.id == *agent);
-            known.into_iter().for_each(|known| known.files_touched.extend(files.iter().cloned()));
-        })
     }
 
     fn track(&self, harness: &str, change: impl FnOnce(&mut AgentTracker)) -> Result<(), ProjectError> {
@@ -238,7 +224,7 @@ impl ProjectFolder {
     }
 
     /// Returns the state of the work in words.
-    fn standing(&self, work: &WorkFiles) -> String {
+    fn standing(&self, work: &WorkSummary) -> String {
         let context = self.context_of(work, None);
         let mut lines = vec!["State of the work in this project (.nexus/):".to_owned()];
         if let Some(branch) = &context.branch {
@@ -254,9 +240,8 @@ impl ProjectFolder {
         match &work.tasks {
             None => lines.push("- no tasks: before you edit files, add one with task_add".to_owned()),
             Some(tasks) => {
-                let open = tasks.open().count();
-                lines.push(format!("- tasks: {} of {} done", tasks.tasks.len() - open, tasks.tasks.len()));
-                for task in tasks.open().take(20) {
+                lines.push(format!("- tasks: {} of {} done", tasks.completed, tasks.total));
+                for task in &tasks.open {
                     lines.push(format!("  - {} ({}): {}", task.id, task.status.as_str(), task.title));
                 }
             }

@@ -11,7 +11,13 @@ use super::{
     event::{HookTool, UseOfFiles},
     path::{plain, real},
 };
-use crate::{error::ProjectError, file, folder::ProjectFolder, state::Document as _, time::Time};
+use crate::{
+    error::ProjectError,
+    file,
+    folder::ProjectFolder,
+    state::{AgentFilesLine, Document as _},
+    time::Time,
+};
 
 /// Maximum size of the log, in bytes. Beyond it the older half is removed. Source: our own bound, about 50,000 calls.
 const MOST_LOG: u64 = 16 << 20;
@@ -47,7 +53,7 @@ impl ProjectFolder {
     /// Appends a line. Several processes may do so at once.
     pub(super) fn log_tool(&self, line: &ToolLogLine) -> Result<(), ProjectError> {
         let path = self.state_path(ToolLogLine::NAME);
-        let log = self.tool_log();
+        let log = JsonLinesLog::at(&path, MOST_LINE);
         self.locked(|| {
             // Create the log with the default mode of new files, because other users of the project append, too. An existing
             // file is no problem.
@@ -60,10 +66,6 @@ impl ProjectFolder {
         })
     }
 
-    fn tool_log(&self) -> JsonLinesLog<ToolLogLine> {
-        JsonLinesLog::at(self.state_path(ToolLogLine::NAME), MOST_LINE)
-    }
-
     /// Removes the files that last for one cycle, except its plan and tasks: the log, the agents, and the skills. Artifacts
     /// stay: they exist nowhere else.
     pub(crate) fn end_session_files(&self) -> Result<(), ProjectError> {
@@ -71,19 +73,8 @@ impl ProjectFolder {
             file::remove(&path.with_file_name(AgentTracker::NAME))?;
             file::remove(&path)?;
         }
+        file::remove(&self.state_path(AgentFilesLine::NAME))?;
         file::remove(&self.state_path(ToolLogLine::NAME))
-    }
-
-    /// Returns the files that an agent changed, by the log. Skips unreadable lines.
-    pub(super) fn files_of(&self, harness: &str, agent: &str) -> Result<BTreeSet<String>, ProjectError> {
-        let log = self.tool_log();
-        let lines = log.read().map_err(ProjectError::at(log.path()))?;
-        let own = lines
-            .values
-            .into_iter()
-            .map(|(_, line)| line)
-            .filter(|line| line.harness == harness && line.agent.as_deref() == Some(agent));
-        Ok(own.flat_map(|line| line.files_touched).collect())
     }
 
     /// Returns the files that a tool changes, relative to the project. Leaves out files outside of it.

@@ -97,7 +97,7 @@ impl ProjectFolder {
         if pending.is_some_and(|pending| pending.cycle.tasks.is_some()) {
             return Ok(false);
         }
-        Ok(self.tasks().map_err(read(ProjectTasks::NAME))?.is_some())
+        self.has_valid_tasks().map_err(read(ProjectTasks::NAME))
     }
 
     /// Returns a sentence with the command that makes the state readable again.

@@ -1,18 +1,14 @@
 //! Overview of the state of the work.
 
-use nexus_mcp::page::{cut, fitted, most_of};
+use nexus_mcp::page::cut;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    history::DecisionView,
-    plan::{PlanState, state_of},
-};
+use super::{history::DecisionView, plan::PlanState};
 use crate::{
     branch,
     error::ProjectError,
-    folder::{ProjectFolder, WorkFiles},
-    state::ProjectTaskStatus,
+    folder::{ProjectFolder, WorkSummary},
 };
 
 /// Arguments of `context`: none.
@@ -74,48 +70,34 @@ impl ProjectFolder {
     ///
     /// [`ProjectError`].
     pub fn context(&self) -> Result<ContextView, ProjectError> {
-        let (work, active_skill) = self.looked(|| Ok((self.read_work_files()?, self.active_skill()?)))?;
+        let (work, active_skill) = self.looked(|| Ok((self.read_work_summary()?, self.active_skill()?)))?;
         Ok(self.context_of(&work, active_skill))
     }
 
-    /// Returns the state of the work by files that were read before.
-    pub(crate) fn context_of(&self, work: &WorkFiles, active_skill: Option<String>) -> ContextView {
-        let WorkFiles { plan, tasks } = work;
-        let branch = branch::of(self.root());
-        let decided: Vec<_> = plan
+    /// Returns the state of the work by summaries that were read before.
+    pub(crate) fn context_of(&self, work: &WorkSummary, active_skill: Option<String>) -> ContextView {
+        let WorkSummary { plan, tasks } = work;
+        let decisions = plan
             .iter()
-            .flat_map(|plan| &plan.issues)
-            .filter_map(|issue| Some((&*issue.title, &*issue.decision.as_ref()?.text)))
-            .collect();
-        let tasks = tasks.as_ref().map(|tasks| {
-            let counts = tasks.counts();
-            let count = |status| counts.get(&status).copied().unwrap_or_default();
-            TasksInContext {
-                total: tasks.tasks.len(),
-                pending: count(ProjectTaskStatus::Pending),
-                in_progress: count(ProjectTaskStatus::InProgress),
-                completed: count(ProjectTaskStatus::Completed),
-                ready: tasks.ready().map(|task| task.id).take(100).collect(),
-            }
-        });
-        fitted(|most| ContextView {
-            branch: branch.as_deref().map(|branch| cut(branch, 200)),
+            .flat_map(|plan| &plan.decisions)
+            .map(|decided| DecisionView { issue: decided.issue.clone(), decision: decided.decision.clone() });
+        ContextView {
+            branch: branch::of(self.root()).as_deref().map(|branch| cut(branch, 200)),
             plan: plan.as_ref().map(|plan| PlanInContext {
                 topic: plan.topic.clone(),
-                state: state_of(plan),
-                pending: plan.pending().count(),
+                state: PlanState::of_pending(plan.pending),
+                pending: plan.pending,
             }),
-            tasks: tasks.clone(),
-            decisions: decided
-                .iter()
-                .take(most_of(50, most))
-                .map(|(issue, decision)| DecisionView {
-                    issue: cut(issue, most),
-                    decision: cut(decision, most),
-                })
-                .collect(),
-            decisions_total: decided.len(),
-            active_skill: active_skill.clone(),
-        })
+            tasks: tasks.as_ref().map(|tasks| TasksInContext {
+                total: tasks.total,
+                pending: tasks.pending,
+                in_progress: tasks.in_progress,
+                completed: tasks.completed,
+                ready: tasks.ready.clone(),
+            }),
+            decisions: decisions.collect(),
+            decisions_total: plan.as_ref().map_or(0, |plan| plan.decided),
+            active_skill,
+        }
     }
 }

@@ -119,6 +119,13 @@ pub enum PlanState {
     Decided,
 }
 
+impl PlanState {
+    /// Returns the state of a plan with this number of undecided issues.
+    pub(super) fn of_pending(pending: usize) -> Self {
+        if pending == 0 { Self::Decided } else { Self::Active }
+    }
+}
+
 /// Arguments of `plan_update`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -344,8 +351,8 @@ fn pending_of(plan: &ProjectPlan) -> Vec<u32> {
     plan.pending().map(|issue| issue.id).take(MOST_NUMBERS).collect()
 }
 
-pub(super) fn state_of(plan: &ProjectPlan) -> PlanState {
-    if plan.pending().next().is_some() { PlanState::Active } else { PlanState::Decided }
+fn state_of(plan: &ProjectPlan) -> PlanState {
+    PlanState::of_pending(plan.pending().count())
 }
 
 fn no_plan() -> ProjectError {

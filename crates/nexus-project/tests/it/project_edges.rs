@@ -293,32 +293,154 @@ fn a_lock_has_the_mode_that_other_files_have() {
     assert_eq!(mode(".nexus/state/.lock"), mode(".nexus/.gitignore"));
 }
 
+/// Input of an event of the agent `id`.
+fn of_agent(stage: &Stage, id: &str) -> Value {
+    json!({ "session_id": "s", "cwd": stage.project.root(), "agent_id": id })
+}
+
+/// Reports that the agent `id` has edited `file`.
+fn edit(stage: &Stage, id: &str, file: &str) {
+    let mut input = of_agent(stage, id);
+    input["tool_name"] = json!("Edit");
+    input["tool_input"] = json!({ "file_path": stage.path(file) });
+    stage.hook(HookEvent::PostToolUse, &input);
+}
+
+/// Adds a task that is in progress and names the agent `id`. Returns its number.
+fn task_of(stage: &Stage, id: &str) -> u32 {
+    let task = stage.project.task_add(TaskAddRequest { title: id.into(), ..Default::default() }).unwrap().id;
+    let files_touched = BTreeSet::new();
+    let update = TaskUpdateRequest { task, status: InProgress, agent: Some(id.into()), files_touched };
+    stage.project.task_update(update).unwrap();
+    task
+}
+
+fn touched(stage: &Stage, task: u32) -> Vec<String> {
+    let tasks = stage.project.tasks().unwrap().unwrap();
+    tasks.task(task).unwrap().files_touched.iter().cloned().collect()
+}
+
 #[test]
-fn the_files_of_an_agent_are_known_without_the_log_of_tools() {
+fn the_files_of_an_agent_reach_its_task_at_its_end_without_the_log_of_tools() {
     let stage = Stage::new();
-    let root = stage.project.root().to_owned();
-    let agent = |id: &str| json!({ "session_id": "s", "cwd": root, "agent_id": id });
-    let edit = |id: &str, file: &str| {
-        let mut input = agent(id);
-        input["tool_name"] = json!("Edit");
-        input["tool_input"] = json!({ "file_path": root.join(file) });
-        stage.hook(HookEvent::PostToolUse, &input);
-    };
+    let (one, two) = (task_of(&stage, "one"), task_of(&stage, "two"));
+    stage.hook(HookEvent::SubagentSpawn, &of_agent(&stage, "one"));
+    for (agent, file) in [("one", "a.txt"), ("one", "b.txt"), ("two", "c.txt"), ("one", "a.txt")] {
+        edit(&stage, agent, file);
+    }
     let log = stage.path(".nexus/state/tool-log.jsonl");
-    let files = |id: &str| {
-        let text = fs::read_to_string(stage.path(".nexus/state/claude/agent-tracker.json")).unwrap();
-        let tracker: Value = serde_json::from_str(&text).unwrap();
-        let known =
-            tracker["agents"].as_array().unwrap().iter().find(|known| known["id"] == id).unwrap().clone();
-        (known["files_touched"].clone(), known["ended_at"].is_string())
-    };
-    stage.hook(HookEvent::SubagentSpawn, &agent("one"));
-    edit("one", "a.txt");
-    edit("one", "b.txt");
-    edit("one", "a.txt");
-    edit("two", "c.txt");
     assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 4);
     fs::remove_file(&log).unwrap();
-    stage.hook(HookEvent::SubagentComplete, &agent("one"));
-    assert_eq!(files("one"), (json!(["a.txt", "b.txt"]), true));
+    assert_eq!(touched(&stage, one), [""; 0]);
+    stage.hook(HookEvent::SubagentComplete, &of_agent(&stage, "one"));
+    assert_eq!((touched(&stage, one), touched(&stage, two)), (vec!["a.txt".into(), "b.txt".into()], vec![]));
+    // The next change of the tasks stores the files. Those of the running agent stay until its end, which no hook announced.
+    let files_touched = BTreeSet::new();
+    let update = TaskUpdateRequest { task: one, status: Completed, agent: None, files_touched };
+    stage.project.task_update(update).unwrap();
+    let waiting = fs::read_to_string(stage.path(".nexus/state/agent-files.jsonl")).unwrap();
+    assert_eq!(waiting, "{\"harness\":\"claude\",\"agent\":\"two\",\"files\":[\"c.txt\"]}\n");
+    stage.hook(HookEvent::SubagentComplete, &of_agent(&stage, "two"));
+    assert_eq!(
+        (touched(&stage, one), touched(&stage, two)),
+        (vec!["a.txt".into(), "b.txt".into()], vec!["c.txt".into()])
+    );
+    stage.project.task_close(&TaskCloseRequest { force: true }).unwrap();
+    assert!(!stage.path(".nexus/state/agent-files.jsonl").exists());
+    let history = stage.project.history().unwrap();
+    let closed = &history.cycles[0].tasks.as_ref().unwrap().tasks;
+    assert_eq!(closed[1].files_touched, BTreeSet::from(["c.txt".to_owned()]));
+}
+
+#[test]
+fn the_notes_about_agents_stay_small() {
+    let stage = Stage::new();
+    let task = task_of(&stage, "busy");
+    let folder = "x".repeat(20_000);
+    // An agent that ends, and agents that never do: their files have 4 MB.
+    for number in 0..100 {
+        edit(&stage, "busy", &format!("{folder}/{number}"));
+        edit(&stage, &format!("lost {number}"), &format!("{folder}/{number}"));
+    }
+    let notes = stage.path(".nexus/state/agent-files.jsonl");
+    assert!(fs::metadata(&notes).unwrap().len() <= 2 << 20);
+    stage.hook(HookEvent::SubagentComplete, &of_agent(&stage, "busy"));
+    assert!(touched(&stage, task).contains(&format!("{folder}/99")));
+    for number in 0..150 {
+        stage.hook(HookEvent::SubagentSpawn, &of_agent(&stage, &format!("{number}")));
+        if number % 2 == 0 {
+            stage.hook(HookEvent::SubagentComplete, &of_agent(&stage, &format!("{number}")));
+        }
+    }
+    let text = fs::read_to_string(stage.path(".nexus/state/claude/agent-tracker.json")).unwrap();
+    let tracker: Value = serde_json::from_str(&text).unwrap();
+    let known: Vec<_> =
+        tracker["agents"].as_array().unwrap().iter().map(|known| known["id"].clone()).collect();
+    assert_eq!(known.len(), 100);
+    // Agents that ended go first.
+    assert!(known.contains(&json!("1")) && known.contains(&json!("149")) && !known.contains(&json!("0")));
+}
+
+/// Overwrites a file with `text`, so that nothing about the file shows it.
+fn damage_unseen(path: &std::path::Path, text: &str) {
+    let before = fs::metadata(path).unwrap();
+    let length = usize::try_from(before.len()).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+    std::io::Write::write_all(&mut &file, format!("{text:length$}").as_bytes()).unwrap();
+    file.set_modified(before.modified().unwrap()).unwrap();
+}
+
+#[test]
+fn a_hook_reads_the_summaries_of_tasks_and_plan_and_never_an_old_one() {
+    let stage = Stage::new();
+    let add = |title: &str| {
+        stage.project.task_add(TaskAddRequest { title: title.into(), ..Default::default() }).unwrap()
+    };
+    add("first");
+    let issues = vec!["an issue".to_owned()];
+    stage
+        .project
+        .plan_start(PlanStartRequest { topic: "a plan".into(), issues, ..Default::default() })
+        .unwrap();
+    let session = json!({ "session_id": "s", "cwd": stage.project.root() });
+    let mut call = session.clone();
+    call["tool_name"] = json!("Edit");
+    call["tool_input"] = json!({ "file_path": stage.path("a.txt") });
+    let (tasks, plan) = (stage.path(".nexus/state/tasks.json"), stage.path(".nexus/state/plan.json"));
+    let (good_tasks, good_plan) = (fs::read(&tasks).unwrap(), fs::read(&plan).unwrap());
+    damage_unseen(&tasks, "damaged");
+    damage_unseen(&plan, "damaged");
+    // No hook reads the files themselves, right after the change too.
+    let events = [
+        (HookEvent::SessionStart, &session),
+        (HookEvent::ContextCompact, &session),
+        (HookEvent::PreToolUse, &call),
+        (HookEvent::SubagentComplete, &of_agent(&stage, "one")),
+    ];
+    for (event, input) in events {
+        let reply = stage.hook(event, input);
+        assert_eq!((reply.refusal, reply.skipped), (None, vec![]), "{event:?}");
+        if let Some(context) = reply.context {
+            let is_whole =
+                context.contains("(pending): first") && context.contains("plan: a plan (1 pending)");
+            assert!(is_whole, "{event:?}: {context}");
+        }
+    }
+    // A person's edit counts at once: of the same length, and in a file that was replaced.
+    fs::write(&tasks, String::from_utf8(good_tasks).unwrap().replace("first", "other")).unwrap();
+    fs::write(&plan, good_plan).unwrap();
+    let shown = |session: &Value| stage.hook(HookEvent::SessionStart, session).context.unwrap();
+    assert!(shown(&session).contains("(pending): other"), "{}", shown(&session));
+    fs::remove_file(&tasks).unwrap();
+    assert!(shown(&session).contains("no tasks"));
+    assert!(stage.hook(HookEvent::PreToolUse, &call).refusal.is_some());
+    fs::write(&tasks, "damaged").unwrap();
+    assert!(stage.hook(HookEvent::PreToolUse, &call).refusal.unwrap().contains("cannot be read"));
+    // A summary that is damaged, or of another version, is made again.
+    fs::remove_file(&tasks).unwrap();
+    add("again");
+    for text in ["damaged", "{}", "{\"version\":2}"] {
+        fs::write(stage.path(".nexus/state/.tasks-summary.json"), text).unwrap();
+        assert!(shown(&session).contains("(pending): again"));
+    }
 }

@@ -16,7 +16,10 @@ use async_trait::async_trait;
 use nexus_core::Clock;
 use nexus_fleet::Fleet;
 use serde_json::Value;
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
 
 use self::{follower::Followed, records::Hash, stream::Requests};
 use super::{
@@ -141,6 +144,11 @@ impl BrokerStore for JetStreamStore {
                 self.put_all_outcomes().await?;
             }
         }
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<()>> {
+        // A broker that was killed may have left an incomplete outcome, which a poll completes.
+        None
     }
 
     async fn waiting(&self, queue: &str, at_most: usize) -> Result<Vec<Envelope>, BrokerError> {

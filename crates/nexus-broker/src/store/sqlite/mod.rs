@@ -1,5 +1,6 @@
 //! Messages in an SQLite file.
 
+mod changes;
 mod documents;
 mod fault;
 mod file;
@@ -20,12 +21,12 @@ use nexus_files::{Journal, JournalKind};
 use rusqlite::{Connection, TransactionBehavior};
 use serde_json::Value;
 use tokio::{
-    sync::{Mutex as AsyncMutex, Notify},
+    sync::{Mutex as AsyncMutex, Notify, watch},
     task::{AbortHandle, spawn_blocking},
-    time::{Instant, timeout_at},
+    time::{Instant, sleep_until, timeout_at},
 };
 
-use self::{fault::Fault, file::OpenedFile, queues::QueueTransaction};
+use self::{changes::FileChanges, fault::Fault, file::OpenedFile, queues::QueueTransaction};
 use super::{
     BrokerStore, Delivery, DocumentKind, ExpectedRevision, HandlingLease, LoggedEnvelope, PutOutcome,
     QueueLimits, QueueStatus, SetAsideMessage, StoredDocument, Told, check,
@@ -35,10 +36,8 @@ use crate::{
     message::{Envelope, EnvelopeId, MessagePriority},
 };
 
-/// Interval of the check for changes by other processes, while a caller waits.
-///
-/// This stays a poll of SQLite's own counter of commits, which never misses one. The journal of a home may lack the entry of a commit,
-/// and some file systems report no events, so a wait for either would need this check beside it.
+/// Interval of the check for changes by other processes, while a caller waits and the system reports none. Reads SQLite's own counter of
+/// commits.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval of the check for lapsed leases.
 const LAPSE_INTERVAL: Duration = Duration::from_secs(1);
@@ -63,6 +62,8 @@ struct OpenStore {
     seen: Mutex<SeenChanges>,
     told: Arc<Told>,
     journal: OnceLock<Journal>,
+    /// Set by the first call that needs it. `None` if the system reports no changes.
+    file_changes: OnceLock<Option<FileChanges>>,
 }
 
 /// Last data version that was seen, to detect changes by other processes.
@@ -127,6 +128,7 @@ impl SqliteStore {
             seen: Mutex::new(SeenChanges { at: Instant::now(), version }),
             told: Arc::default(),
             journal: OnceLock::new(),
+            file_changes: OnceLock::new(),
         }));
         store.run(FileAccess::Write, |work| work.take_up_what_can_be_read()).await?;
         Ok(store)
@@ -333,6 +335,7 @@ impl BrokerStore for SqliteStore {
     async fn wait(&self, queue: &str, at_most: Duration) -> Result<(), BrokerError> {
         check::queue(queue)?;
         let until = Instant::now() + at_most.min(MAX_WAIT);
+        let mut changes = self.changes();
         loop {
             let mut changed = std::pin::pin!(self.0.changed.notified());
             changed.as_mut().enable();
@@ -340,6 +343,18 @@ impl BrokerStore for SqliteStore {
                 return Ok(());
             }
             let looked = Instant::now();
+            if let Some(changes) = &mut changes {
+                let next = (looked + LAPSE_INTERVAL).min(until);
+                tokio::select! {
+                    () = changed => {}
+                    Ok(()) = changes.changed() => {}
+                    () = sleep_until(next) => {}
+                }
+                if Instant::now() >= until {
+                    return Ok(());
+                }
+                continue;
+            }
             while looked.elapsed() < LAPSE_INTERVAL {
                 let next = Instant::now() + POLL_INTERVAL;
                 if timeout_at(next.min(until), changed.as_mut()).await.is_ok() {
@@ -354,6 +369,11 @@ impl BrokerStore for SqliteStore {
                 }
             }
         }
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<()>> {
+        let changes = self.0.file_changes.get_or_init(|| FileChanges::of(self.0.place.path()));
+        changes.as_ref().map(FileChanges::subscribe)
     }
 
     async fn waiting(&self, queue: &str, at_most: usize) -> Result<Vec<Envelope>, BrokerError> {

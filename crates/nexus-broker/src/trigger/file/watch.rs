@@ -24,7 +24,7 @@ use super::{
     settle::{Settled, Settling},
     system::{SystemWatch, Touched},
 };
-use crate::error::BrokerError;
+use crate::{error::BrokerError, store::changed};
 
 /// Interval of the scans of files whose changes the system does not report, because their folder is missing or cannot be
 /// watched.
@@ -74,13 +74,19 @@ impl<'t> FileWatch<'t> {
         let mut system = SystemWatch::new(&touched);
         let mut watched: HashMap<TriggerId, WatchedFiles> = HashMap::new();
         let mut read_at = Instant::now();
+        let mut changes = self.triggers.store_changes();
+        let rest = if changes.is_some() { LOOK_ANYWAY.max(self.read_every) } else { self.read_every };
+        let mut last_read = None;
         loop {
             let now = Instant::now();
             if read_at <= now {
-                read_at = now + self.read_every;
+                (read_at, last_read) = (now + rest, Some(now));
                 match self.triggers.list().await {
                     Ok(list) => self.take_up(&mut watched, list.triggers),
-                    Err(error) => tracing::warn!(%error, "the triggers cannot be read"),
+                    Err(error) => {
+                        tracing::warn!(%error, "the triggers cannot be read");
+                        read_at = now + self.read_every;
+                    }
                 }
                 system.keep(watched.values().filter_map(WatchedFiles::schedule)).await;
             }
@@ -98,6 +104,9 @@ impl<'t> FileWatch<'t> {
             tokio::select! {
                 () = tokio::time::sleep_until(next) => {}
                 () = touched.wake.notified() => {}
+                () = changed(&mut changes) => {
+                    read_at = read_at.min(last_read.map_or(now, |last| last + self.read_every));
+                }
                 () = self.triggers.files_changed() => read_at = Instant::now(),
             }
         }

@@ -11,6 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::{
     error::{BrokerError, BrokerErrorKind},
@@ -188,6 +189,10 @@ impl BrokerStore for MemoryStore {
     async fn wait(&self, _: &str, at_most: Duration) -> Result<(), BrokerError> {
         tokio::time::sleep(at_most).await;
         Ok(())
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<()>> {
+        None
     }
 
     async fn waiting(&self, queue: &str, at_most: usize) -> Result<Vec<Envelope>, BrokerError> {

@@ -14,7 +14,7 @@ use nexus_broker::{
     LoggedEnvelope, MessagePriority, PutOutcome, QueueStatus, SetAsideMessage, StoredDocument,
 };
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 #[derive(Debug)]
 pub(crate) struct WatchedStore {
@@ -72,6 +72,10 @@ impl BrokerStore for WatchedStore {
 
     async fn wait(&self, queue: &str, at_most: Duration) -> Result<(), BrokerError> {
         self.inner.wait(queue, at_most).await
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<()>> {
+        self.inner.changes()
     }
 
     async fn waiting(&self, queue: &str, at_most: usize) -> Result<Vec<Envelope>, BrokerError> {

@@ -192,6 +192,16 @@ async fn the_hosts_proxy_is_used_only_if_asked_for_and_not_for_its_exceptions() 
 }
 
 #[tokio::test]
+async fn the_first_request_builds_the_client() {
+    let server = keeping();
+    let transport = transport(&server.base_url(), json!({}));
+    // A command that only checks a configuration builds none.
+    assert!(transport.client.get().is_none());
+    read_through(&transport).await;
+    assert!(transport.client.get().is_some());
+}
+
+#[tokio::test]
 async fn no_credential_is_shown() {
     let server = keeping();
     let transport = transport(&server.base_url(), json!({}));
