@@ -1,19 +1,23 @@
 //! What a name costs: turns of a named conversation on a native backend, beside the same turns run bare with the same items.
 //!
+//! A second table has the cost of a tool in scope: turns with many tools, beside turns whose system text has as many bytes.
+//!
 //! `cargo bench -p nexus-benches --bench conversation`, or with `-- --quick` for a first look. With `-- --strict` it ends with 1
-//! if a turn of a named conversation takes over 0.3 ms longer than the bare one.
+//! if a turn of a named conversation takes over 0.3 ms longer than the bare one, or a tool costs over 1 µs beyond its bytes.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     process::ExitCode,
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use nexus::{
     BuildContext, ConversationMode, ConversationName, ConversationOptions, ConversationTurn, Conversations,
-    EventEnvelope, Recorder, Registry, ResumeHandle, Router, TurnHost, TurnOrder, TurnRequest, WhenLost,
+    EventEnvelope, Recorder, Registry, ResumeHandle, Router, Tool, ToolRouter as _, Toolbox, TurnHost,
+    TurnOrder, TurnRequest, WhenLost,
 };
 use nexus_core::{
     FinishReason, Provenance,
@@ -25,6 +29,10 @@ use serde_json::json;
 
 /// Most that a turn of a named conversation may take longer than the bare one.
 const MOST: Duration = Duration::from_micros(300);
+/// Most that a tool in scope may take at each turn, beyond the bytes of its definition.
+const MOST_OF_TOOL: Duration = Duration::from_micros(1);
+/// Number of tools in scope.
+const TOOLS: usize = 1_000;
 /// Numbers of messages before the turns.
 const LENGTHS: [usize; 4] = [32, 122, 1_022, 10_000];
 const ANSWER: &str = "Titan is the largest moon of Saturn, and the only one with a thick atmosphere.";
@@ -53,6 +61,18 @@ async fn main() -> ExitCode {
                 ms(row.list),
             );
         }
+    }
+    println!("wire          tools   text        tools       each tool");
+    for wire in ["chat", "responses"] {
+        let (text, tools) = tools_in_scope(&router, wire, rounds).await;
+        let each = tools.saturating_sub(text) / TOOLS as u32;
+        is_kept &= each <= MOST_OF_TOOL;
+        println!(
+            "{wire:<10} {TOOLS:>8}   {:>8.3} ms {:>8.3} ms {:>8.0} ns",
+            ms(text),
+            ms(tools),
+            each.as_secs_f64() * 1e9
+        );
     }
     if is_strict && !is_kept { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
@@ -113,6 +133,51 @@ async fn row(router: &Router, wire: &str, length: usize, rounds: usize) -> Row {
     }
     Row { bare: median(bare), named: median(named), hold: median(holds), list: median(lists) }
 }
+
+/// Runs turns with many tools, and turns with a system text of the same length, alternately. Returns the medians of the second and
+/// the first.
+async fn tools_in_scope(router: &Router, wire: &str, rounds: usize) -> (Duration, Duration) {
+    let property = |words: &str| json!({ "type": "string", "description": words });
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "path": property("Relative to the folder of the project."),
+            "pattern": property("Regular expression of the lines to return."),
+            "lines": { "type": "array", "items": { "type": "integer", "minimum": 1 } },
+        },
+        "required": ["path"],
+        "additionalProperties": false,
+    });
+    let mut toolbox = Toolbox::new();
+    for number in 0..TOOLS {
+        let name = format!("tool_{number}");
+        let use_of_it = "Reads a file of the project, and returns the lines that fit.";
+        toolbox = toolbox.with(Tool::with_schema(&name, use_of_it, schema.clone(), |_| async { "read" }));
+    }
+    assert!(toolbox.quarantined().is_empty());
+    let tools = Arc::new(toolbox);
+    let bytes = tools.definitions().iter().map(|tool| {
+        tool.name.len() + tool.description.len() + tool.input_schema.to_string().len() + FRAME_BYTES
+    });
+    let system = "Read. ".repeat(bytes.sum::<usize>() / 6);
+    let (mut with_text, mut with_tools) = (Vec::new(), Vec::new());
+    let mut sink = |_: EventEnvelope| {};
+    for _ in 0..rounds {
+        let request = TurnRequest::new(QUESTION).with_system(system.as_str());
+        let began = Instant::now();
+        router.run_turn(wire, request, TurnHost::new(), &mut sink).await.expect("a turn");
+        with_text.push(began.elapsed());
+        let began = Instant::now();
+        // The host is new at each turn, as in most programs; the tools are the same.
+        let host = TurnHost::new().with_tools(tools.clone());
+        router.run_turn(wire, TurnRequest::new(QUESTION), host, &mut sink).await.expect("a turn");
+        with_tools.push(began.elapsed());
+    }
+    (median(with_text), median(with_tools))
+}
+
+/// Bytes of a tool in a request beside its name, description and schema.
+const FRAME_BYTES: usize = 70;
 
 fn said(role: Author, text: &str) -> Item {
     Item::message(role, vec![ItemPart::text(text)])
