@@ -99,7 +99,7 @@ fn request() -> TurnRequest {
         .with_system("Answer in one word.")
 }
 
-fn at(kind: &str, sim: &Sim, more: Value) -> Arc<dyn ExecutionBackend> {
+fn at(kind: &str, sim: &Sim, more: &Value) -> Arc<dyn ExecutionBackend> {
     let mut settings = json!({ "context_window": WINDOW / 8, "summary_model": "small-model" });
     settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let base_url = format!("{}/{}", sim.root_url(), if kind == "gemini" { "v1beta" } else { "v1" });
@@ -126,7 +126,7 @@ fn summary_in(handle: &ResumeHandle) -> Option<String> {
 async fn each_wire_shows_the_model_a_summary_of_what_was_dropped() {
     for (kind, dialect) in WIRES {
         let sim = server(dialect, 120, with_fact);
-        let backend = at(kind, &sim, json!({}));
+        let backend = at(kind, &sim, &json!({}));
         let ran = run(&*backend, request().with_conversation(ConversationMode::Keep), log_reader()).await;
         assert_eq!(ran.result().text, "Done.", "{kind}: {:?}", ran.warnings());
         let compactions = compactions(&ran);
@@ -174,7 +174,7 @@ async fn each_wire_shows_the_model_a_summary_of_what_was_dropped() {
         // The conversation moves to each other wire, whose model reads the summary.
         for (kind, dialect) in WIRES {
             let sim = server(dialect, 0, with_fact);
-            let backend = at(kind, &sim, json!({ "context_window": 1_000_000 }));
+            let backend = at(kind, &sim, &json!({ "context_window": 1_000_000 }));
             let mode = ConversationMode::Resume { handle: handle.clone(), on_lost: OnLost::Fail };
             let again = TurnRequest::new("And now?").with_model("main-model").with_conversation(mode);
             let ran = run(&*backend, again, log_reader()).await;
@@ -190,7 +190,7 @@ async fn each_wire_shows_the_model_a_summary_of_what_was_dropped() {
 #[tokio::test]
 async fn without_the_setting_no_model_is_asked_for_a_summary() {
     let sim = server(Dialect::Chat, 60, with_fact);
-    let backend = at("chat", &sim, json!({ "summary_model": null }));
+    let backend = at("chat", &sim, &json!({ "summary_model": null }));
     let ran = run(&*backend, request(), log_reader()).await;
     let compactions = compactions(&ran);
     assert!(!compactions.is_empty() && compactions.iter().all(|is| !is), "{compactions:?}");
@@ -211,7 +211,7 @@ async fn a_summarizer_that_fails_leaves_the_plain_compaction_and_is_asked_once()
     for (kind, dialect) in WIRES {
         for (why, summarize) in failures {
             let sim = server(dialect, 120, summarize);
-            let backend = at(kind, &sim, json!({}));
+            let backend = at(kind, &sim, &json!({}));
             // Half of the deadline ends the wait for a summary.
             let seconds = if why == "it is silent" { 6 } else { 90 };
             let limits = Limits::new().with_deadline(Duration::from_secs(seconds));
@@ -248,13 +248,14 @@ async fn the_cost_and_the_calls_of_a_summary_count_in_the_limits() {
 
     // A thousand tokens of each summary cost one dollar.
     let sim = server(dialect, 120, with_fact);
-    let ran = run(&*at(kind, &sim, settings.clone()), limited(Limits::new()), log_reader()).await;
+    let ran = run(&*at(kind, &sim, &settings), limited(Limits::new()), log_reader()).await;
     let summaries = compactions(&ran).len();
     let cost = ran.result().cost.unwrap().usd.0;
     assert!(summaries > 1 && (cost - summaries as f64).abs() < 1e-6, "{cost} for {summaries}");
 
     let sim = server(dialect, 120, with_fact);
-    let ran = run(&*at(kind, &sim, settings), limited(Limits::new().with_cost(Usd(1.5))), log_reader()).await;
+    let ran =
+        run(&*at(kind, &sim, &settings), limited(Limits::new().with_cost(Usd(1.5))), log_reader()).await;
     assert_eq!(ran.error().kind(), ErrorKind::LimitReached(Limit::Cost));
     let asked = sim.main_calls().iter().filter(|call| is_summary(&call.conversation)).count();
     assert_eq!(asked, 2, "the second one exceeds the limit");
@@ -262,7 +263,7 @@ async fn the_cost_and_the_calls_of_a_summary_count_in_the_limits() {
     // Without a price of the summarizing model, a limit on cost allows no summary.
     let sim = server(dialect, 60, with_fact);
     let one = json!({ "prices": { "main-model": { "input": 0, "output": 0 } } });
-    let ran = run(&*at(kind, &sim, one), limited(Limits::new().with_cost(Usd(1.0))), log_reader()).await;
+    let ran = run(&*at(kind, &sim, &one), limited(Limits::new().with_cost(Usd(1.0))), log_reader()).await;
     assert_eq!(ran.result().text, "Done.");
     assert!(ran.warnings().iter().any(|text| text.contains("small-model") && text.contains("prices")));
     assert!(sim.main_calls().iter().all(|call| !is_summary(&call.conversation)));
@@ -270,7 +271,7 @@ async fn the_cost_and_the_calls_of_a_summary_count_in_the_limits() {
     // Every call counts, and the last one is left to the turn.
     let sim = server(dialect, 500, with_fact);
     let ran =
-        run(&*at(kind, &sim, json!({})), limited(Limits::new().with_model_calls(60)), log_reader()).await;
+        run(&*at(kind, &sim, &json!({})), limited(Limits::new().with_model_calls(60)), log_reader()).await;
     assert_eq!(ran.error().kind(), ErrorKind::LimitReached(Limit::ModelCalls));
     assert_eq!(sim.main_calls().len(), 60);
     assert!(sim.main_calls().iter().any(|call| is_summary(&call.conversation)));
@@ -285,7 +286,7 @@ async fn a_cancelled_turn_ends_while_a_summary_is_awaited() {
             asked.cancel();
             Reply::text("SUMMARY").stalled()
         });
-        let backend = at(kind, &sim, json!({}));
+        let backend = at(kind, &sim, &json!({}));
         let mut sink = |_: EventEnvelope| {};
         let turn = backend.run_turn(request(), log_reader().with_cancel(cancel), &mut sink);
         let ended = tokio::time::timeout(Duration::from_secs(20), turn).await.expect("the turn ends");
