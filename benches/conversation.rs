@@ -1,9 +1,9 @@
 //! What a name costs: turns of a named conversation on a native backend, beside the same turns run bare with the same items.
 //!
-//! A second table has the cost of a tool in scope: turns with many tools, beside turns whose system text has as many bytes.
+//! A second table has the cost of a tool in scope: turns with many tools, beside turns without tools.
 //!
 //! `cargo bench -p nexus-benches --bench conversation`, or with `-- --quick` for a first look. With `-- --strict` it ends with 1
-//! if a turn of a named conversation takes over 0.3 ms longer than the bare one, or a tool costs over 1 µs beyond its bytes.
+//! if a turn of a named conversation takes over 0.3 ms longer than the bare one, or a tool costs over 1 µs, with the bytes of its definition.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -16,8 +16,8 @@ use std::{
 
 use nexus::{
     BuildContext, ConversationMode, ConversationName, ConversationOptions, ConversationTurn, Conversations,
-    EventEnvelope, Recorder, Registry, ResumeHandle, Router, Tool, ToolRouter as _, Toolbox, TurnHost,
-    TurnOrder, TurnRequest, WhenLost,
+    EventEnvelope, Recorder, Registry, ResumeHandle, Router, Tool, Toolbox, TurnHost, TurnOrder, TurnRequest,
+    WhenLost,
 };
 use nexus_core::{
     FinishReason, Provenance,
@@ -29,7 +29,7 @@ use serde_json::json;
 
 /// Most that a turn of a named conversation may take longer than the bare one.
 const MOST: Duration = Duration::from_micros(300);
-/// Most that a tool in scope may take at each turn, beyond the bytes of its definition.
+/// Most that a tool in scope may take at each turn, with the bytes of its definition.
 const MOST_OF_TOOL: Duration = Duration::from_micros(1);
 /// Number of tools in scope.
 const TOOLS: usize = 1_000;
@@ -62,14 +62,14 @@ async fn main() -> ExitCode {
             );
         }
     }
-    println!("wire          tools   text        tools       each tool");
+    println!("wire          tools   bare        tools       each tool");
     for wire in ["chat", "responses"] {
-        let (text, tools) = tools_in_scope(&router, wire, rounds).await;
-        let each = tools.saturating_sub(text) / TOOLS as u32;
+        let (bare, tools) = tools_in_scope(&router, wire, rounds).await;
+        let each = tools.saturating_sub(bare) / TOOLS as u32;
         is_kept &= each <= MOST_OF_TOOL;
         println!(
             "{wire:<10} {TOOLS:>8}   {:>8.3} ms {:>8.3} ms {:>8.0} ns",
-            ms(text),
+            ms(bare),
             ms(tools),
             each.as_secs_f64() * 1e9
         );
@@ -134,8 +134,7 @@ async fn row(router: &Router, wire: &str, length: usize, rounds: usize) -> Row {
     Row { bare: median(bare), named: median(named), hold: median(holds), list: median(lists) }
 }
 
-/// Runs turns with many tools, and turns with a system text of the same length, alternately. Returns the medians of the second and
-/// the first.
+/// Runs turns without tools and turns with many, alternately. Returns the medians of both.
 async fn tools_in_scope(router: &Router, wire: &str, rounds: usize) -> (Duration, Duration) {
     let property = |words: &str| json!({ "type": "string", "description": words });
     let schema = json!({
@@ -156,28 +155,20 @@ async fn tools_in_scope(router: &Router, wire: &str, rounds: usize) -> (Duration
     }
     assert!(toolbox.quarantined().is_empty());
     let tools = Arc::new(toolbox);
-    let bytes = tools.definitions().iter().map(|tool| {
-        tool.name.len() + tool.description.len() + tool.input_schema.to_string().len() + FRAME_BYTES
-    });
-    let system = "Read. ".repeat(bytes.sum::<usize>() / 6);
-    let (mut with_text, mut with_tools) = (Vec::new(), Vec::new());
+    let (mut bare, mut with_tools) = (Vec::new(), Vec::new());
     let mut sink = |_: EventEnvelope| {};
     for _ in 0..rounds {
-        let request = TurnRequest::new(QUESTION).with_system(system.as_str());
         let began = Instant::now();
-        router.run_turn(wire, request, TurnHost::new(), &mut sink).await.expect("a turn");
-        with_text.push(began.elapsed());
+        router.run_turn(wire, TurnRequest::new(QUESTION), TurnHost::new(), &mut sink).await.expect("a turn");
+        bare.push(began.elapsed());
         let began = Instant::now();
         // The host is new at each turn, as in most programs; the tools are the same.
         let host = TurnHost::new().with_tools(tools.clone());
         router.run_turn(wire, TurnRequest::new(QUESTION), host, &mut sink).await.expect("a turn");
         with_tools.push(began.elapsed());
     }
-    (median(with_text), median(with_tools))
+    (median(bare), median(with_tools))
 }
-
-/// Bytes of a tool in a request beside its name, description and schema.
-const FRAME_BYTES: usize = 70;
 
 fn said(role: Author, text: &str) -> Item {
     Item::message(role, vec![ItemPart::text(text)])

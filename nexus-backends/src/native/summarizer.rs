@@ -113,7 +113,7 @@ impl TurnLoop<'_> {
                 self.context.watch.shorten(patience);
                 let asked = self.request_summary(model, setup, items, max_bytes, output_tokens, events).await;
                 self.context.watch.restore_deadline();
-                // Silence of the summarizing model is no silence of the turn's model.
+                // The limits on silence apply again from the next request of the turn.
                 self.context.watch.rest();
                 match asked {
                     Ok(outcome) => outcome,
@@ -144,7 +144,7 @@ impl TurnLoop<'_> {
             || self.context.watch.remaining().is_some_and(|left| left.is_zero())
     }
 
-    /// Returns the number of output tokens for a summary, or the reason why the limits leave none.
+    /// Returns the number of output tokens for a summary, or the limit that forbids one.
     fn room_for_summary(&self, max_bytes: usize) -> Result<u64, String> {
         if max_bytes < MIN_SUMMARY_BYTES {
             return Err("the model's context has no room for one".to_owned());
@@ -161,8 +161,8 @@ impl TurnLoop<'_> {
         Ok(tokens.min(MAX_OUTPUT_TOKENS))
     }
 
-    /// Requests a summary once. The outer `Err` ends the turn or the wait for the summary; the inner one is the reason why
-    /// there is no summary.
+    /// Requests a summary once. The outer `Err` ends the turn or the wait for the summary; the inner one is the reason of a
+    /// failure.
     async fn request_summary(
         &mut self,
         model: &ModelId,
@@ -231,7 +231,7 @@ impl TurnLoop<'_> {
     }
 }
 
-/// Returns the summary in a reply, or the reason why there is none.
+/// Returns the summary in a reply, or the reason why the reply lacks one.
 fn summary_of(reply: &ModelReply, max_bytes: usize) -> Result<String, String> {
     match &reply.ending {
         CallEnding::Completed { .. } => {}

@@ -8,7 +8,7 @@ use super::compaction::cut_text;
 /// Maximum length of a summary in the conversation, in bytes. Source: our own choice, about 2,000 tokens.
 pub(super) const MAX_SUMMARY_BYTES: usize = 8 << 10;
 
-/// Minimum length of a summary, in bytes. With less room, a summary says nothing useful.
+/// Minimum length of a summary, in bytes. A shorter summary is not useful.
 pub(super) const MIN_SUMMARY_BYTES: usize = 512;
 
 /// Maximum length of the items in a request, in bytes. Source: our own choice, about 32,000 tokens.

@@ -62,9 +62,9 @@ impl ToolForm {
     fn write(self, function: Value) -> Value {
         match self {
             Self::Responses { .. } => function,
-            Self::Chat => chat::request::function(&function),
-            Self::Messages => messages::request::tool(&function),
-            Self::Gemini => gemini::request::declaration(&function),
+            Self::Chat => chat::function::function(&function),
+            Self::Messages => messages::tool::tool(&function),
+            Self::Gemini => gemini::declaration::declaration(&function),
         }
     }
 }
