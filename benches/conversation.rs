@@ -1,19 +1,23 @@
 //! What a name costs: turns of a named conversation on a native backend, beside the same turns run bare with the same items.
 //!
+//! A second table has the cost of a tool in scope: turns with many tools, beside turns without tools.
+//!
 //! `cargo bench -p nexus-benches --bench conversation`, or with `-- --quick` for a first look. With `-- --strict` it ends with 1
-//! if a turn of a named conversation takes over 0.3 ms longer than the bare one.
+//! if a turn of a named conversation takes over 0.3 ms longer than the bare one, or a tool costs over 1 µs, with the bytes of its definition.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     process::ExitCode,
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use nexus::{
     BuildContext, ConversationMode, ConversationName, ConversationOptions, ConversationTurn, Conversations,
-    EventEnvelope, Recorder, Registry, ResumeHandle, Router, TurnHost, TurnOrder, TurnRequest, WhenLost,
+    EventEnvelope, Recorder, Registry, ResumeHandle, Router, Tool, Toolbox, TurnHost, TurnOrder, TurnRequest,
+    WhenLost,
 };
 use nexus_core::{
     FinishReason, Provenance,
@@ -25,6 +29,10 @@ use serde_json::json;
 
 /// Most that a turn of a named conversation may take longer than the bare one.
 const MOST: Duration = Duration::from_micros(300);
+/// Most that a tool in scope may take at each turn, with the bytes of its definition.
+const MOST_OF_TOOL: Duration = Duration::from_micros(1);
+/// Number of tools in scope.
+const TOOLS: usize = 1_000;
 /// Numbers of messages before the turns.
 const LENGTHS: [usize; 4] = [32, 122, 1_022, 10_000];
 const ANSWER: &str = "Titan is the largest moon of Saturn, and the only one with a thick atmosphere.";
@@ -53,6 +61,18 @@ async fn main() -> ExitCode {
                 ms(row.list),
             );
         }
+    }
+    println!("wire          tools   bare        tools       each tool");
+    for wire in ["chat", "responses"] {
+        let (bare, tools) = tools_in_scope(&router, wire, rounds).await;
+        let each = tools.saturating_sub(bare) / TOOLS as u32;
+        is_kept &= each <= MOST_OF_TOOL;
+        println!(
+            "{wire:<10} {TOOLS:>8}   {:>8.3} ms {:>8.3} ms {:>8.0} ns",
+            ms(bare),
+            ms(tools),
+            each.as_secs_f64() * 1e9
+        );
     }
     if is_strict && !is_kept { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
@@ -112,6 +132,42 @@ async fn row(router: &Router, wire: &str, length: usize, rounds: usize) -> Row {
         lists.push(began.elapsed());
     }
     Row { bare: median(bare), named: median(named), hold: median(holds), list: median(lists) }
+}
+
+/// Runs turns without tools and turns with many, alternately. Returns the medians of both.
+async fn tools_in_scope(router: &Router, wire: &str, rounds: usize) -> (Duration, Duration) {
+    let property = |words: &str| json!({ "type": "string", "description": words });
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "path": property("Relative to the folder of the project."),
+            "pattern": property("Regular expression of the lines to return."),
+            "lines": { "type": "array", "items": { "type": "integer", "minimum": 1 } },
+        },
+        "required": ["path"],
+        "additionalProperties": false,
+    });
+    let mut toolbox = Toolbox::new();
+    for number in 0..TOOLS {
+        let name = format!("tool_{number}");
+        let use_of_it = "Reads a file of the project, and returns the lines that fit.";
+        toolbox = toolbox.with(Tool::with_schema(&name, use_of_it, schema.clone(), |_| async { "read" }));
+    }
+    assert!(toolbox.quarantined().is_empty());
+    let tools = Arc::new(toolbox);
+    let (mut bare, mut with_tools) = (Vec::new(), Vec::new());
+    let mut sink = |_: EventEnvelope| {};
+    for _ in 0..rounds {
+        let began = Instant::now();
+        router.run_turn(wire, TurnRequest::new(QUESTION), TurnHost::new(), &mut sink).await.expect("a turn");
+        bare.push(began.elapsed());
+        let began = Instant::now();
+        // The host is new at each turn, as in most programs; the tools are the same.
+        let host = TurnHost::new().with_tools(tools.clone());
+        router.run_turn(wire, TurnRequest::new(QUESTION), host, &mut sink).await.expect("a turn");
+        with_tools.push(began.elapsed());
+    }
+    (median(bare), median(with_tools))
 }
 
 fn said(role: Author, text: &str) -> Item {

@@ -43,6 +43,9 @@ pub mod native;
 mod own_login;
 #[cfg(any(feature = "cli", feature = "native"))]
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
+mod prices;
+#[cfg(any(feature = "cli", feature = "native"))]
+#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod redact;
 mod registry;
 #[cfg(any(feature = "native", feature = "login", feature = "cli"))]

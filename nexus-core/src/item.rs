@@ -254,7 +254,8 @@ impl Item {
 }
 
 impl ItemPart {
-    fn as_text(&self) -> Option<&str> {
+    /// Returns the text of the part; `None` if it is a picture.
+    pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text { text } => Some(text),
             Self::Image { .. } => None,

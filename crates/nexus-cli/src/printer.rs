@@ -344,7 +344,6 @@ fn content_text(content: &[ToolContent]) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-/// Shortens a text to one line of limited length.
 /// Returns the extent of a compaction, as far as it is known.
 fn compaction_in_words(compacted: &ConversationCompacted) -> String {
     let results = compacted.results.filter(|count| *count > 0).map(|count| counted(count, "result"));
@@ -353,12 +352,14 @@ fn compaction_in_words(compacted: &ConversationCompacted) -> String {
     match dropped.is_empty() {
         true => "the conversation was compacted, so that it fits into the model's context".to_owned(),
         false => format!(
-            "{} dropped, so that the conversation fits into the model's context",
-            dropped.join(" and ")
+            "{} dropped{}, so that the conversation fits into the model's context",
+            dropped.join(" and "),
+            if compacted.is_summarized { " and summarized" } else { "" }
         ),
     }
 }
 
+/// Shortens a text to one line of limited length.
 fn shorten(text: &str) -> String {
     shortened(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_DETAIL_CHARS)
 }

@@ -21,7 +21,7 @@ use crate::settings::part;
 /// The backend kind `acp`: an agent that speaks the Agent Client Protocol.
 ///
 /// Settings: `agent`, or `command`; `vendor`, `enforce`, `hosts`, `environment`, `home`, `login_folders` and `program_folders`; and `executable`, `credential`, `billing`, `base_url`, `record`,
-/// `max_line_bytes`, `containment`, `network` as for every delegated backend.
+/// `max_line_bytes`, `containment`, `network`, `prices` as for every delegated backend.
 #[derive(Clone, Debug)]
 pub struct Acp {
     known: Arc<[&'static KnownAgent]>,

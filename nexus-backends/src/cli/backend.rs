@@ -4,9 +4,9 @@ use std::{io, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
-    Availability, BackendId, BuildContext, Capabilities, EventSink, ExecutionBackend, ForgetError,
-    ForgetSupport, Forgotten, ModelListError, ModelListing, ResumeHandle, ServerAddress, SettingsError,
-    TurnError, TurnHost, TurnRequest, TurnResult,
+    Availability, BackendId, BuildContext, Capabilities, CostReport, Enforcement, EventSink,
+    ExecutionBackend, ForgetError, ForgetSupport, Forgotten, ModelListError, ModelListing, ResumeHandle,
+    ServerAddress, SettingsError, TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{TurnSpan, admit, run_blocking},
 };
 use serde_json::{Map, Value};
@@ -41,6 +41,7 @@ impl<C: Cli> CliBackend<C> {
             capture: None,
             max_line_bytes: None,
             containment: ContainmentPolicy::default(),
+            prices: Arc::default(),
         };
         Self { id, cli, driver, server: None, swept: std::sync::Once::new() }
     }
@@ -80,7 +81,21 @@ impl<C: Cli> CliBackend<C> {
         backend.driver.capture = settings.record;
         backend.driver.max_line_bytes = settings.max_line_bytes;
         backend.driver.containment = settings.containment;
+        backend.driver.prices = Arc::new(settings.prices);
         Ok(Arc::new(backend))
+    }
+
+    /// Returns the program's capabilities, with the cost that prices give. Prices enforce a limit on cost if the program
+    /// reports its tokens during the turn, which a limit on output tokens needs too.
+    fn priced_capabilities(&self) -> Capabilities {
+        let mut capabilities = self.cli.capabilities();
+        if capabilities.cost == CostReport::Never && !self.driver.prices.is_empty() {
+            capabilities.cost = CostReport::Estimated;
+            if capabilities.limits.output_tokens == Enforcement::Ours {
+                capabilities.limits = capabilities.limits.with_cost(Enforcement::Ours);
+            }
+        }
+        capabilities
     }
 
     /// Returns the CLI.
@@ -102,7 +117,7 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut capabilities = self.cli.capabilities();
+        let mut capabilities = self.priced_capabilities();
         // Some access levels let the agent keep its privileges, so report the containment of that case (`true`).
         capabilities.server.clone_from(&self.server);
         capabilities.containment = strongest(self.driver.containment, true).ok();
@@ -128,7 +143,7 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
-        let capabilities = self.cli.capabilities();
+        let capabilities = self.priced_capabilities();
         let steered = host.steered(capabilities.steering);
         let span = TurnSpan::new(&self.id, &capabilities, &request);
         let turn = async {

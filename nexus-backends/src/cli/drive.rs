@@ -453,6 +453,9 @@ impl Drive<'_> {
     /// Returns the failure for the first exceeded limit. The session counts calls of the caller's tools, and the record
     /// counts calls of the process's own.
     fn over_limit(&self) -> Option<Failure> {
+        if let Some(failure) = self.turn.stats.unknown_cost(&self.turn.log, &self.request.limits) {
+            return Some(failure);
+        }
         let Some(tools) = self.tools else { return over_limit(&self.turn.log, &self.request.limits) };
         if let Some(failure) = self.turn.overrun.check(tools.session()) {
             return Some(failure);

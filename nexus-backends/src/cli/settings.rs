@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::host_list::HostList;
+use crate::prices::Prices;
 pub(crate) use crate::settings::Billing;
 use crate::settings::{CredentialSetting, absolute, absolute_from_home, check_web_url, read_by_key};
 
@@ -42,6 +43,10 @@ pub(crate) struct Settings {
     /// Further files and folders that the program needs, shown read-only in the sandbox. Default: the packages or the Python
     /// environment of the program, and the tool chains of the user.
     pub(crate) program_folders: Vec<PathBuf>,
+    /// Prices of models in US dollars for a million tokens, by the model's name, such as `{ gpt-x: { input: 2, output: 8 } }`.
+    /// They give the cost of a turn, marked as computed, if the program reports tokens and no cost. They need `billing: metered`,
+    /// because a plan is not paid by the token.
+    pub(crate) prices: Prices,
 }
 
 /// Versions of the program that may run: untested ones too, with a warning (the default); only those that
@@ -82,7 +87,12 @@ pub(crate) struct NetworkSettings {
 impl Settings {
     /// Parses the settings; an error names the key.
     pub(crate) fn read(settings: &Map<String, Value>, context: &BuildContext) -> Result<Self, SettingsError> {
+        settings.get("prices").map_or(Ok(()), Prices::check)?;
         let mut read: Self = read_by_key(settings)?;
+        if !read.prices.is_empty() && read.billing != Some(Billing::Metered) {
+            let reason = "apply only with `billing: metered`, because a plan is not paid by the token: add that, or remove them";
+            return Err(SettingsError::new("prices", reason));
+        }
         let absolute = |path| absolute(path, context);
         read.record = read.record.map(absolute);
         read.network.ca_file = read.network.ca_file.map(absolute);
@@ -142,6 +152,24 @@ mod tests {
         assert_eq!(read(json!({ "enforce": "nobody" })).unwrap_err().path, ["enforce"]);
         assert_eq!(read(json!({ "hosts": ["https://a.test/"] })).unwrap_err().path, ["hosts"]);
         assert_eq!(read(json!({ "program_folders": "/opt" })).unwrap_err().path, ["program_folders"]);
+    }
+
+    #[test]
+    fn prices_are_for_metered_billing_alone() {
+        let prices = json!({ "m": { "input": 1, "output": 2 } });
+        for billing in [Value::Null, json!("plan")] {
+            let mut settings = json!({ "prices": prices });
+            if !billing.is_null() {
+                settings["billing"] = billing;
+            }
+            let error = read(settings).unwrap_err();
+            assert_eq!(error.path, ["prices"]);
+            assert!(error.reason.contains("billing: metered"), "{error}");
+        }
+        assert!(!read(json!({ "prices": prices, "billing": "metered" })).unwrap().prices.is_empty());
+        assert!(read(json!({ "prices": {}, "billing": "plan" })).is_ok());
+        let wrong = json!({ "prices": { "m": { "input": -1, "output": 2 } }, "billing": "metered" });
+        assert_eq!(read(wrong).unwrap_err().path, ["prices", "m", "input"]);
     }
 
     #[test]

@@ -34,6 +34,7 @@ impl TurnState {
         effort: Option<AppliedEffort>,
         cancel: CancelToken,
         span: &TurnSpan,
+        stats: ProcessStats,
     ) -> Self {
         let mut log = TurnLog::new(backend.clone(), request.model.clone(), effort).in_span(span);
         log.infer_model_calls();
@@ -41,7 +42,7 @@ impl TurnState {
             cancel,
             watch: Watch::new(&request.limits),
             log,
-            stats: ProcessStats::default(),
+            stats,
             overrun: Overrun::default(),
             answer: AnswerCheck::new(request.output.clone()),
             renewal: Renewal::default(),

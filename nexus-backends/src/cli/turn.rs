@@ -7,9 +7,9 @@ use std::{
 };
 
 use nexus_core::{
-    AppliedEffort, Approver, BackendId, ConversationMode, Effects, ErrorKind, EventSink, FinishReason, Limit,
-    OnLost, SteeredTurn, ToolAccess, TraceContext, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
-    TurnSession,
+    AppliedEffort, Approver, BackendId, ConversationMode, CostReport, Effects, ErrorKind, EventSink,
+    FinishReason, Limit, OnLost, SteeredTurn, ToolAccess, TraceContext, TurnError, TurnEvent, TurnHost,
+    TurnRequest, TurnResult, TurnSession,
     harness::{Failure, TurnSpan, is_submitted, sleep_until, with_submission},
     turn::{MessageVoided, VoidCause},
 };
@@ -22,7 +22,9 @@ use super::drive::{Drive, FinishedProcess, Handed};
 use super::refusal::{not_started, unwritable};
 use super::startup::StartupWait;
 use super::state::TurnState;
+use super::stats::ProcessStats;
 use crate::mcp_server::McpServer;
+use crate::prices::Prices;
 use crate::redact::with_key_prefixes;
 use nexus_process::containment::ContainmentPolicy;
 use nexus_process::private_home::PrivateHome;
@@ -43,6 +45,8 @@ pub(super) struct DriverSettings {
     pub(super) max_line_bytes: Option<usize>,
     /// Required containment of a process.
     pub(super) containment: ContainmentPolicy,
+    /// Prices of models, for a program that reports no cost.
+    pub(super) prices: Arc<Prices>,
 }
 
 /// Runner of one turn on one CLI.
@@ -79,9 +83,14 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
         span: &TurnSpan,
     ) -> Self {
         let session = host.open_turn(&request);
-        let efforts = cli.capabilities().efforts;
-        let effort = request.effort.and_then(|effort| effort.clamp_to(&efforts));
-        let mut state = TurnState::new(backend, &request, effort, host.cancel, span);
+        let capabilities = cli.capabilities();
+        let effort = request.effort.and_then(|effort| effort.clamp_to(&capabilities.efforts));
+        let stats = ProcessStats::default().with_prices(
+            Arc::clone(&driver.prices),
+            request.model.clone(),
+            capabilities.cost == CostReport::Never,
+        );
+        let mut state = TurnState::new(backend, &request, effort, host.cancel, span, stats);
         if session.definitions().is_empty() && request.tool_access == ToolAccess::ScopedOnly {
             state.log.recorder = state.log.recorder.without_tools();
         }
@@ -110,6 +119,8 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
         let outcome = self.run_with_tools(events).await;
         // Includes calls that no process reported, such as a call during which the process ended.
         self.state.log.recorder.add_effects(self.session.effects());
+        // A program that ended early may have reported its tokens and not its cost.
+        self.state.stats.compute_cost(&mut self.state.log);
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
         self.state.log.flush(events, &self.state.cancel, &self.state.watch, is_cancelled).await;
         let keeps = !matches!(self.request.conversation, ConversationMode::Ephemeral);
@@ -125,6 +136,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
         &mut self,
         events: &mut dyn EventSink,
     ) -> Result<(FinishReason, Option<Value>), Failure> {
+        self.state.stats.check_price(&self.request.limits)?;
         if self.session.definitions().is_empty() {
             return self.run_processes(None, events).await;
         }

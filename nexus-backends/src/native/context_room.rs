@@ -1,6 +1,6 @@
 //! Room in the model's context: the decision when and how far a conversation is compacted.
 
-use nexus_core::turn::ConversationCompacted;
+use nexus_core::{EventSink, harness::Failure, turn::ConversationCompacted};
 
 use super::compaction::CompactionDemand;
 use super::context_fill::ContextFill;
@@ -33,47 +33,75 @@ impl TurnLoop<'_> {
     }
 
     /// Compacts the conversation if the next request would nearly fill the model's context.
-    pub(super) fn make_room(&mut self, setup: &TurnSetup, conversation: &mut dyn Transcript) {
-        let Some(window) = self.context_window(setup).filter(|_| !self.has_full_context) else { return };
+    pub(super) async fn make_room(
+        &mut self,
+        setup: &mut TurnSetup,
+        conversation: &mut dyn Transcript,
+        events: &mut dyn EventSink,
+    ) -> Result<(), Failure> {
+        let Some(window) = self.context_window(setup).filter(|_| !self.has_full_context) else {
+            return Ok(());
+        };
         let bytes = conversation.request_bytes();
         let tokens = ContextFill::tokens_of(self.context_fill, bytes);
         if !is_nearly_full(tokens, window) {
-            return;
+            return Ok(());
         }
         let surplus_bytes = surplus(bytes, tokens, window);
-        self.compact(conversation, CompactionDemand { surplus_bytes, may_shorten_all: false });
+        let demand = CompactionDemand { surplus_bytes, may_shorten_all: false };
+        self.compact(setup, conversation, demand, events).await?;
         // The part that must stay nearly fills the context. Another compaction in each round would leave the model without its
         // last steps, so only a refusal causes one from now on.
         let tokens = ContextFill::tokens_of(self.context_fill, conversation.request_bytes());
         self.has_full_context = is_nearly_full(tokens, window);
+        Ok(())
     }
 
     /// Compacts the conversation after the server rejected it as too long. Returns true if the request is smaller now.
-    pub(super) fn make_room_after_refusal(
+    pub(super) async fn make_room_after_refusal(
         &mut self,
-        setup: &TurnSetup,
+        setup: &mut TurnSetup,
         conversation: &mut dyn Transcript,
-    ) -> bool {
+        events: &mut dyn EventSink,
+    ) -> Result<bool, Failure> {
         let bytes = conversation.request_bytes();
         let half = bytes / 2;
         let tokens = ContextFill::tokens_of(self.context_fill, bytes);
         let beyond_window = self.context_window(setup).map_or(0, |window| surplus(bytes, tokens, window));
         let demand = CompactionDemand { surplus_bytes: half.max(beyond_window), may_shorten_all: true };
-        self.compact(conversation, demand)
+        self.compact(setup, conversation, demand, events).await
     }
 
     /// Returns true if anything was dropped.
-    fn compact(&mut self, conversation: &mut dyn Transcript, demand: CompactionDemand) -> bool {
-        let dropped = conversation.compact(demand);
+    async fn compact(
+        &mut self,
+        setup: &mut TurnSetup,
+        conversation: &mut dyn Transcript,
+        demand: CompactionDemand,
+        events: &mut dyn EventSink,
+    ) -> Result<bool, Failure> {
+        let plan = conversation.plan_compaction(demand);
+        let dropped = plan.dropped;
         if dropped.results == 0 && dropped.items == 0 {
-            return false;
+            return Ok(false);
         }
+        let mut summary = None;
+        // Only a note about dropped items can contain a summary.
+        if plan.note.is_some() {
+            let items = plan.dropped_of(conversation.items());
+            let bytes = conversation.request_bytes().saturating_sub(dropped.bytes);
+            // Box this large future, which few turns need.
+            summary = Box::pin(self.summary(setup, &items, bytes, events)).await?;
+        }
+        let is_summarized = summary.is_some();
+        conversation.compact(plan, summary);
         let compacted = ConversationCompacted::new()
             .with_results(Some(dropped.results))
             .with_items(Some(dropped.items))
-            .with_bytes(Some(dropped.bytes as u64));
+            .with_bytes(Some(dropped.bytes as u64))
+            .with_summary(is_summarized);
         self.context.log.event(compacted);
-        true
+        Ok(true)
     }
 }
 

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use nexus_core::{BackendId, PromptBlock, ResumeHandle, ToolResult};
 
 use super::compaction::{
-    CompactionDemand, CompactionPlan, DroppedParts, ItemFate, ItemOutline, OutlineKind, PICTURE_BYTES,
+    CompactionDemand, CompactionPlan, ItemFate, ItemOutline, OutlineKind, PICTURE_BYTES,
 };
 use super::items::{
-    Author, Item, ItemPart, Origin, REFUSED_PICTURE, Sealed, adopt, result_hash, result_parts,
+    Author, Item, ItemPart, Origin, REFUSED_PICTURE, Sealed, adopt, result_hash, result_parts, summaries_of,
 };
 use super::reply::OutputItem;
 use super::stored::items_handle;
@@ -190,11 +190,17 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
         replace_pictures(new) || replace_pictures(before)
     }
 
-    fn compact(&mut self, demand: CompactionDemand) -> DroppedParts {
-        let plan = {
-            let outlines: Vec<_> = self.items.iter().map(|item| outline(item)).collect();
-            CompactionPlan::new(&outlines, self.turn_starts_at, &self.pinned, demand)
-        };
+    fn items(&self) -> &[Arc<Item>] {
+        &self.items
+    }
+
+    fn plan_compaction(&self, demand: CompactionDemand) -> CompactionPlan {
+        let outlines: Vec<_> = self.items.iter().map(|item| outline(item)).collect();
+        CompactionPlan::new(&outlines, self.turn_starts_at, &self.pinned, demand)
+    }
+
+    fn compact(&mut self, plan: CompactionPlan, summary: Option<String>) {
+        let summary = summary.or_else(|| summaries_of(&plan.dropped_of(&self.items)));
         // The index of the note counts items that are gone after the next step.
         let note = plan.note.map(|(index, dropped)| {
             let before = plan.fates.iter().take(index);
@@ -212,14 +218,12 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
             Some(ItemFate::Stays) | None => true,
         });
         if let Some((index, dropped)) = note {
-            self.items
-                .insert(index.min(self.items.len()), Arc::new(Item::Compacted { dropped, summary: None }));
+            self.items.insert(index.min(self.items.len()), Arc::new(Item::Compacted { dropped, summary }));
             for mark in [&mut self.whole, &mut self.accepted, &mut self.turn_starts_at] {
                 // The note is at the end of the conversation's first messages, which every mark includes or begins with.
                 *mark += usize::from(*mark >= index);
             }
         }
-        plan.dropped
     }
 
     fn move_pictures(&mut self) -> bool {

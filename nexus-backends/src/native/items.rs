@@ -9,7 +9,7 @@ use nexus_core::{ToolContent, ToolResult};
 
 pub(crate) use nexus_core::item::{Author, Item, ItemPart, Origin, Sealed};
 
-use super::compaction::note_text;
+use super::compaction::{dropped_in_note, note_text, summary_in_note, summary_text};
 
 /// Text in place of an image that the server rejected.
 pub(crate) const REFUSED_PICTURE: &str = "[a picture was here; the model's server rejected it]";
@@ -147,11 +147,36 @@ pub(crate) fn user_parts(item: &Item) -> Vec<std::borrow::Cow<'_, ItemPart>> {
             std::iter::once(label).chain(parts.iter().map(Cow::Borrowed)).collect()
         }
         Item::Compacted { dropped, summary } => {
-            let summary = summary.as_ref().map(|summary| Cow::Owned(ItemPart::text(summary)));
-            std::iter::once(Cow::Owned(ItemPart::text(note_text(*dropped)))).chain(summary).collect()
+            note_parts(*dropped, summary.as_deref()).into_iter().map(Cow::Owned).collect()
         }
         _ => Vec::new(),
     }
+}
+
+/// Returns the parts of a note about dropped items.
+pub(crate) fn note_parts(dropped: u64, summary: Option<&str>) -> Vec<ItemPart> {
+    let summary = summary.map(|summary| ItemPart::text(summary_text(summary)));
+    std::iter::once(ItemPart::text(note_text(dropped))).chain(summary).collect()
+}
+
+/// Returns the note with these texts; `None` if they are no note.
+pub(crate) fn note_of(texts: &[&str]) -> Option<Item> {
+    let (dropped, summary) = match texts {
+        [note] => (dropped_in_note(note)?, None),
+        [note, summary] => (dropped_in_note(note)?, Some(summary_in_note(summary)?.to_owned())),
+        _ => return None,
+    };
+    Some(Item::Compacted { dropped, summary })
+}
+
+/// Returns the summaries in the notes among `items`, which a later note replaces.
+pub(crate) fn summaries_of(items: &[Arc<Item>]) -> Option<String> {
+    let summaries = items.iter().filter_map(|item| match &**item {
+        Item::Compacted { summary, .. } => summary.as_deref(),
+        _ => None,
+    });
+    let summaries: Vec<_> = summaries.collect();
+    (!summaries.is_empty()).then(|| summaries.join("\n"))
 }
 
 #[cfg(test)]

@@ -14,9 +14,9 @@
 //! | `tools` | the caller's tools and the answer's schema, as servers accept them |
 //! | `own_tools` | files and commands, as the access level allows |
 //! | `compaction`, `context_room`, `context_fill` | older parts of a conversation that are dropped, so that the rest fits into the model's context |
+//! | `summary`, `summarizer` | a summary of these parts, by the model that the settings name |
 //! | `tool_calls` | the calls of one reply |
 //! | `outcome`, `retry` | the meaning of an error, and the decision to repeat a request |
-//! | `prices` | the cost of a reply whose server reports none |
 //! | `probe`, `model_list`, `model_name` | whether a turn would start, and the models that a server offers |
 //! | `transport`, `call_route`, `models` | HTTP, the address of a call, a server's model list |
 //! | `bearer`, `key_placement`, `signature` | the credential in requests |
@@ -43,7 +43,6 @@ pub(crate) mod models;
 pub(crate) mod outcome;
 pub(crate) mod own_settings;
 mod own_tools;
-pub(crate) mod prices;
 mod probe;
 pub(crate) mod reply;
 mod retry;
@@ -53,6 +52,8 @@ pub(crate) mod signature;
 pub mod sse;
 pub(crate) mod stored;
 pub(crate) mod stream_splitter;
+mod summarizer;
+mod summary;
 mod tool_calls;
 pub(crate) mod tools;
 pub(crate) mod transcript;

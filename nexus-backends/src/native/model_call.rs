@@ -16,7 +16,7 @@ use super::frame_splitter::StreamFault;
 use super::outcome::{ErrorBody, ErrorReply, judge, refuses_field};
 use super::reply::{CallEnding, ModelReply};
 use super::retry::Attempts;
-use super::setup::TurnSetup;
+use super::setup::{CallPurpose, TurnSetup};
 use super::stream_splitter::StreamSplitter;
 use super::transcript::Transcript;
 use super::transport::{Body, CallAddress, ServerAnswer};
@@ -26,8 +26,8 @@ use super::wire_reader::WireReader;
 use super::wires;
 
 /// A request without a usable reply.
-struct Failed {
-    failure: Failure,
+pub(super) struct Failed {
+    pub(super) failure: Failure,
     /// Error response of the server, if it sent one.
     refusal: Option<(StatusCode, ErrorBody)>,
     /// Messages whose deltas were already sent to the caller.
@@ -74,13 +74,16 @@ impl TurnLoop<'_> {
                 continue;
             }
             // A changed request is a new request, not a retry: it waits for nothing and uses up no attempt.
-            let is_changed = self.mend(&failed, setup, conversation)
-                || (failed.failure.kind == ErrorKind::ContextExceeded
-                    && failed.may_be_repeated
-                    && self.may_ask().is_ok()
-                    // Once for each call of the model: a server that rejects half of the conversation too gets no third one.
-                    && !std::mem::replace(&mut has_made_room, true)
-                    && self.make_room_after_refusal(setup, conversation));
+            let mut is_changed = self.mend(&failed, setup, conversation);
+            if !is_changed
+                && failed.failure.kind == ErrorKind::ContextExceeded
+                && failed.may_be_repeated
+                && self.may_ask().is_ok()
+                // Once for each call of the model: a server that rejects half of the conversation too gets no third one.
+                && !std::mem::replace(&mut has_made_room, true)
+            {
+                is_changed = self.make_room_after_refusal(setup, conversation, events).await?;
+            }
             let delay = match is_changed {
                 true => Some(Duration::ZERO),
                 false => attempts.next(&failed.failure).filter(|_| failed.may_be_repeated),
@@ -106,9 +109,37 @@ impl TurnLoop<'_> {
         conversation: &dyn Transcript,
         events: &mut dyn EventSink,
     ) -> Result<Result<ModelReply, Box<Failed>>, Failure> {
-        let backend = self.backend;
         self.requests += 1;
         let calls_before = self.context.log.recorder.tool_calls().len();
+        let request_bytes = conversation.request_bytes();
+        let mut reader = wires::reader(self.requests, &self.backend.dialect, &setup.plan);
+        let output_tokens = self.output_tokens_left();
+        let end = match self.exchange(setup, conversation, output_tokens, &mut *reader, events).await? {
+            Ok(end) => end,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        self.context.log.model_calls += 1;
+        let reply = self.end(end, reader, calls_before, &setup.plan.model);
+        if let Ok(ModelReply { usage: Some(usage), .. }) = &reply {
+            self.context_fill = ContextFill::reported(usage, request_bytes);
+            if let (Some(used), Some(window)) = (usage.total_tokens(), self.context_window(setup)) {
+                self.context.log.event(ContextUsage::new(used, Some(window)));
+            }
+        }
+        Ok(reply)
+    }
+
+    /// Sends one request, and reads the response with `reader`. The outer `Err` ends the turn, because it was cancelled or ran
+    /// out of time.
+    pub(super) async fn exchange(
+        &mut self,
+        setup: &mut TurnSetup,
+        conversation: &dyn Transcript,
+        output_tokens: Option<u64>,
+        reader: &mut dyn WireReader,
+        events: &mut dyn EventSink,
+    ) -> Result<Result<BodyEnd, Box<Failed>>, Failure> {
+        let backend = self.backend;
         self.context.watch.heard(Phase::FirstByte);
         let headers = backend.dialect.headers(&RequestContext {
             credential: setup.borrowed.credential.as_ref(),
@@ -116,8 +147,7 @@ impl TurnLoop<'_> {
             conversation: conversation.id(),
             sticky: setup.sticky.as_deref(),
         });
-        let body = conversation.request(self.output_tokens_left());
-        let request_bytes = conversation.request_bytes();
+        let body = conversation.request(output_tokens);
         // Box this large future, which completes before the response streams in. Otherwise every open turn would
         // contain it.
         let credential = setup.borrowed.credential.as_ref();
@@ -130,16 +160,15 @@ impl TurnLoop<'_> {
         };
         let post = Box::pin(backend.transport.post(&setup.plan.shape, address, headers, body));
         let posted = self.context.attend(events, post).await?;
-        let mut reader = wires::reader(self.requests, &backend.dialect, &setup.plan);
-        let end = match posted {
-            Err(error) => return Ok(Err(Failed::new(error.into()))),
+        Ok(match posted {
+            Err(error) => Err(Failed::new(error.into())),
             Ok(ServerAnswer::Refused { status, headers, body }) => {
                 self.head(&headers, setup);
                 let reply = ErrorReply { status: Some(status), headers: &headers, body: &body };
                 let failure = judge(&reply, backend.dialect.failure(&reply));
                 let mut failed = Failed::new(failure);
                 failed.refusal = Some((status, body));
-                return Ok(Err(failed));
+                Err(failed)
             }
             Ok(ServerAnswer::Whole { headers, body }) => {
                 self.head(&headers, setup);
@@ -147,7 +176,7 @@ impl TurnLoop<'_> {
                 let mut arrived = Vec::new();
                 reader.whole(&body, &mut arrived);
                 arrived.into_iter().for_each(|event| self.context.log.event(event));
-                BodyEnd::Over
+                Ok(BodyEnd::Over)
             }
             Ok(ServerAnswer::Stream { headers, framing, mut body }) => {
                 self.head(&headers, setup);
@@ -155,18 +184,9 @@ impl TurnLoop<'_> {
                 // The headers borrow the connection's first buffer, and would keep it in memory as long as the stream
                 // lasts.
                 drop(headers);
-                self.stream(&mut body, framing, &mut *reader, events).await?
+                Ok(self.stream(&mut body, framing, reader, events).await?)
             }
-        };
-        self.context.log.model_calls += 1;
-        let reply = self.end(end, reader, calls_before, &setup.plan.model);
-        if let Ok(ModelReply { usage: Some(usage), .. }) = &reply {
-            self.context_fill = ContextFill::reported(usage, request_bytes);
-            if let (Some(used), Some(window)) = (usage.total_tokens(), self.context_window(setup)) {
-                self.context.log.event(ContextUsage::new(used, Some(window)));
-            }
-        }
-        Ok(reply)
+        })
     }
 
     async fn stream(
@@ -197,7 +217,8 @@ impl TurnLoop<'_> {
             }
             self.last_limits = head.limits;
         }
-        if head.model.is_none() || head.model == self.last_model {
+        let is_of_turn = setup.purpose == CallPurpose::Turn;
+        if !is_of_turn || head.model.is_none() || head.model == self.last_model {
             return;
         }
         self.last_model.clone_from(&head.model);
@@ -260,7 +281,7 @@ impl TurnLoop<'_> {
     }
 
     /// Adds the cost of a reply: the server's own report, otherwise the cost by the configured prices.
-    fn add_cost(&mut self, reply: &mut ModelReply, requested: &ModelId) {
+    pub(super) fn add_cost(&mut self, reply: &mut ModelReply, requested: &ModelId) {
         let prices = &self.backend.prices;
         let computed = || prices.cost(requested, reply.model.as_ref(), reply.usage.as_ref()?);
         reply.cost = reply.cost.or_else(computed);
@@ -316,7 +337,7 @@ impl TurnLoop<'_> {
         let index = index.or_else(|| declaration_index(words));
         let index = index.filter(|index| *index < setup.tools.len())?;
         let tool = setup.tools.remove(index);
-        let name = tool.get("name").and_then(serde_json::Value::as_str).unwrap_or("?");
+        let name = tool.name.as_str();
         setup.refused_tools.push(name.to_owned());
         let reason = body.message.as_deref().unwrap_or("no reason is given");
         conversation.reopen(&setup.opening(&self.request));

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use nexus_core::{BackendId, BuildContext};
+use nexus_core::{BackendId, BuildContext, ModelId};
 
 use super::dialect::Dialect;
 use super::own_tools::ToolSurroundings;
-use super::prices::Prices;
 use super::retry::RetryPolicy;
 use super::settings::NativeSettings;
+use super::tools::wire_tool::ToolCache;
 use super::transport::Transport;
 use crate::auth::CredentialSource;
+use crate::prices::Prices;
 
 /// One server.
 #[derive(Debug)]
@@ -25,8 +26,12 @@ pub(crate) struct ModelServer {
     pub(crate) repeated_calls: u32,
     /// Configured size of the model's context in tokens.
     pub(crate) context_window: Option<u64>,
+    /// Model that summarizes the dropped part of a conversation, if one is configured.
+    pub(crate) summary_model: Option<ModelId>,
     /// Prices of models, for the cost of a reply whose server reports none.
     pub(crate) prices: Prices,
+    /// Prepared tools of earlier turns.
+    pub(super) tool_cache: ToolCache,
     /// Host of the loop's own tools.
     pub(super) surroundings: ToolSurroundings,
 }
@@ -52,6 +57,8 @@ impl ModelServer {
             repeated_calls: settings.repeated_calls,
             prices: settings.prices.clone(),
             context_window: settings.context_window,
+            summary_model: settings.summary_model.as_deref().map(ModelId::from),
+            tool_cache: ToolCache::default(),
             surroundings: ToolSurroundings::new(context, settings.project_text, &settings.command_hosts),
         }
     }

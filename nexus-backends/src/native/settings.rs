@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::prices::Prices;
 use super::retry::RetryPolicy;
 use crate::host_list::HostList;
 use crate::http::Network;
+use crate::prices::Prices;
 use crate::settings::{Billing, CredentialSetting, absolute, check_web_url, read_by_key};
 
 /// Settings of a native backend. Every key may be left out.
@@ -46,6 +46,9 @@ pub(crate) struct NativeSettings {
     /// conversation is shortened only after the server rejected it as too long.
     #[schemars(range(min = 1))]
     pub(crate) context_window: Option<u64>,
+    /// Model of the same server that summarizes older turns before they are dropped. Its tokens and its cost are part of the
+    /// turn. Without it, older turns are dropped without a summary.
+    pub(crate) summary_model: Option<String>,
     /// Whether the AGENTS.md files of a project are part of the system text, where the turn has tools for files.
     pub(crate) project_text: bool,
     /// Hosts that commands in the sandbox may reach, such as pypi.org, *.crates.io, localhost:8080 or 10.0.0.5. Without a port, an entry
@@ -83,6 +86,7 @@ impl Default for NativeSettings {
             parallel_tools: 8,
             repeated_calls: 10,
             context_window: None,
+            summary_model: None,
             project_text: true,
             command_hosts: HostList::default(),
             prices: Prices::default(),
@@ -133,6 +137,9 @@ impl NativeSettings {
         check_web_url("base_url", read.base_url.as_deref())?;
         read.extra_headers()?;
         read.command_hosts.check("command_hosts")?;
+        if read.summary_model.as_ref().is_some_and(|model| model.trim().is_empty()) {
+            return Err(SettingsError::new("summary_model", "must be the name of a model, or left out"));
+        }
         Ok(read)
     }
 
@@ -185,6 +192,8 @@ mod tests {
             (json!({ "retries": -1 }), vec!["retries"]),
             (json!({ "parallel_tools": 0 }), vec!["parallel_tools"]),
             (json!({ "prices": { "a": { "input": -1, "output": 0 } } }), vec!["prices", "a", "input"]),
+            (json!({ "summary_model": " " }), vec!["summary_model"]),
+            (json!({ "summary_model": ["a"] }), vec!["summary_model"]),
             (json!({ "base_url": "localhost" }), vec!["base_url"]),
             (json!({ "headers": { "Authorization": "canary" } }), vec!["headers", "Authorization"]),
             (json!({ "headers": { "X-Api-Key": "canary" } }), vec!["headers", "X-Api-Key"]),

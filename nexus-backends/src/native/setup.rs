@@ -1,24 +1,27 @@
 //! Inputs of a turn: the credential, the plan for the model, and the offered tools.
 
 use std::{
-    collections::BTreeSet,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use nexus_core::{
     ConversationMode, CostReport, Effort, ErrorKind, EventSink, MessageId, ModelId, OnLost, OutputSupport,
-    PromptBlock, ToolDefinition, TurnEvent, TurnRequest,
+    PromptBlock, Session, TurnEvent, TurnRequest,
     harness::{Failure, Renewal},
     turn::{MessageVoided, VoidCause},
 };
 use serde_json::Value;
 
 use super::dialect::{ModelPlan, learn_credential};
-use super::tools::{offer, output_format};
+use super::own_tools::OwnTools;
+use super::tools::output_format;
+use super::tools::wire_tool::{PreparedTools, WireTool};
 use super::transcript::{Transcript, TurnConstants};
 use super::turn_loop::TurnLoop;
 use super::wires;
 use crate::auth::Credential;
+use crate::prices::Prices;
 
 /// Assumed duration of a turn without a deadline, for the lifetime of a borrowed credential.
 const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
@@ -32,19 +35,31 @@ pub(super) struct TurnSetup {
     server: String,
     effort: Option<Effort>,
     /// The tools, as they are offered.
-    pub(super) tools: Vec<Value>,
+    pub(super) tools: Vec<Arc<WireTool>>,
+    /// Names of the tools that the wire cannot express.
+    pub(super) left_out: Vec<String>,
     /// Names of tools that the server has rejected since this list was last drained.
     pub(super) refused_tools: Vec<String>,
     pub(super) output_format: Option<Value>,
     /// Value that the server expects back.
     pub(super) sticky: Option<String>,
+    pub(super) purpose: CallPurpose,
+}
+
+/// Purpose of model calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallPurpose {
+    /// The calls continue the turn.
+    Turn,
+    /// The call is made beside the turn, at another model, and the caller does not see it.
+    Beside,
 }
 
 /// Minimum remaining lifetime of a credential for another model call. A shorter-lived one is exchanged first.
 const SPARE_LIFE: Duration = Duration::from_secs(60);
 
 /// Credential of a turn. It is borrowed again before it expires, and renewed at most once after the server rejected it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct BorrowedCredential {
     pub(super) credential: Option<Credential>,
     renewal: Renewal,
@@ -53,27 +68,49 @@ pub(super) struct BorrowedCredential {
 impl TurnSetup {
     /// Returns the parts that all requests of the turn share.
     pub(super) fn opening<'a>(&'a self, request: &'a TurnRequest) -> TurnConstants<'a> {
+        self.opening_with(request.system.as_deref())
+    }
+
+    /// Returns the parts that all requests with these system instructions share.
+    pub(super) fn opening_with<'a>(&'a self, system: Option<&'a str>) -> TurnConstants<'a> {
         TurnConstants {
             plan: &self.plan,
             server: &self.server,
-            system: request.system.as_deref(),
+            system,
             effort: self.effort,
             tools: &self.tools,
             output_format: self.output_format.as_ref(),
         }
     }
 
-    /// Removes the flag `strict`. Returns true if it was present.
-    pub(super) fn drop_strict(&mut self) -> bool {
-        let places = self.tools.iter_mut().chain(&mut self.output_format);
-        places.filter_map(|place| place.as_object_mut()?.remove("strict")).count() > 0
+    /// Returns the setup of a call without tools at another model of the server. It takes the credential, which the caller
+    /// returns after the call.
+    pub(super) fn beside(&mut self, plan: ModelPlan, effort: Option<Effort>) -> Self {
+        Self {
+            borrowed: std::mem::take(&mut self.borrowed),
+            plan,
+            server: self.server.clone(),
+            effort,
+            tools: Vec::new(),
+            left_out: Vec::new(),
+            refused_tools: Vec::new(),
+            output_format: None,
+            sticky: None,
+            purpose: CallPurpose::Beside,
+        }
     }
 
-    /// Returns those of `definitions` that are offered.
-    pub(super) fn offered<'d>(&self, definitions: &'d [ToolDefinition]) -> Vec<&'d ToolDefinition> {
-        let names: BTreeSet<&str> =
-            self.tools.iter().filter_map(|tool| tool.get("name").and_then(Value::as_str)).collect();
-        definitions.iter().filter(|tool| names.contains(tool.name.as_str())).collect()
+    /// Removes the flag `strict`. Returns true if it was present.
+    pub(super) fn drop_strict(&mut self) -> bool {
+        let format = self.output_format.as_mut().and_then(|format| format.as_object_mut()?.remove("strict"));
+        let mut is_dropped = format.is_some();
+        for tool in &mut self.tools {
+            if let Some(without) = tool.without_strict() {
+                *tool = Arc::new(without);
+                is_dropped = true;
+            }
+        }
+        is_dropped
     }
 }
 
@@ -81,7 +118,8 @@ impl TurnLoop<'_> {
     /// Borrows the credential and requests the plan for the model. Emits warnings for the caller.
     pub(super) async fn set_up(
         &mut self,
-        definitions: &[ToolDefinition],
+        session: &Session,
+        own: Option<&OwnTools>,
         events: &mut dyn EventSink,
     ) -> Result<TurnSetup, Failure> {
         let mut borrowed = self.borrow(events).await?;
@@ -101,7 +139,17 @@ impl TurnLoop<'_> {
             )),
             _ => {}
         }
-        let mut offer = offer(definitions, plan.shape.strict());
+        let form = plan.shape.tool_form();
+        let prepared = self.backend.tool_cache.prepared(session.shared_definitions(), form);
+        let (mut tools, mut left_out) = (prepared.tools.clone(), prepared.left_out.clone());
+        warnings.extend(prepared.warnings.iter().cloned());
+        if let Some(own) = own {
+            // The tools of the loop have other names than those of the caller.
+            let own = PreparedTools::new(own.session().definitions(), form);
+            tools.extend(own.tools);
+            left_out.extend(own.left_out);
+            warnings.extend(own.warnings);
+        }
         let mut output_format = None;
         if let Some(schema) = &self.request.output
             && self.backend.dialect.capabilities().output == OutputSupport::Native
@@ -113,8 +161,7 @@ impl TurnLoop<'_> {
                 warnings.push(text.to_owned());
             }
         }
-        plan.shape.restrict(&mut offer, output_format.as_mut());
-        warnings.extend(offer.warnings);
+        warnings.extend(output_format.as_mut().and_then(|format| plan.shape.restrict_format(format)));
         for warning in warnings {
             self.context.log.event(TurnEvent::warning(warning));
         }
@@ -124,10 +171,12 @@ impl TurnLoop<'_> {
             plan,
             server: self.backend.transport.base_url().to_owned(),
             effort,
-            tools: offer.tools,
+            tools,
+            left_out,
             refused_tools: Vec::new(),
             output_format,
             sticky: None,
+            purpose: CallPurpose::Turn,
         })
     }
 
@@ -182,16 +231,12 @@ impl TurnLoop<'_> {
     }
 
     /// Rejects a limit on cost for a model whose replies have no cost, because nothing would enforce it.
-    fn check_price(&self, model: &ModelId) -> Result<(), Failure> {
+    pub(super) fn check_price(&self, model: &ModelId) -> Result<(), Failure> {
         let reports_cost = self.backend.dialect.capabilities().cost != CostReport::Never;
         if self.request.limits.cost.is_none() || reports_cost || self.backend.prices.has(model) {
             return Ok(());
         }
-        let reason = format!(
-            "a limit on cost needs a price of the model {model}: add `{model}` to `prices` of this backend in nexus.yaml, \
-             or remove the limit"
-        );
-        Err(Failure::new(ErrorKind::Unsupported, reason))
+        Err(Prices::missing(model))
     }
 
     async fn plan(

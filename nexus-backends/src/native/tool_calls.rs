@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use futures::{Stream, StreamExt as _, stream};
 use nexus_core::{
-    Denial, Effects, Permit, Session, ToolCallStatus, ToolDefinition, ToolResult, TurnSession,
+    Denial, Effects, Permit, Session, ToolCallStatus, ToolResult, TurnSession,
     harness::{ToolSpan, batches},
     turn::ToolOrigin,
 };
@@ -48,19 +48,18 @@ pub(super) struct RequestedCall {
 pub(super) type Decided<'s> = Result<Permit<'s>, Denial>;
 
 impl ToolDispatcher {
-    /// Creates a dispatcher for those tools of `session` and `own` that are `offered`. At most `at_once` calls run at the same
+    /// Creates a dispatcher for the tools of `session` and `own`, without those that are `left_out`. At most `at_once` calls run at the same
     /// time. `seen` contains the ids of calls made before the turn.
     pub(super) fn new(
         session: TurnSession,
         own: Option<OwnTools>,
-        offered: &[&ToolDefinition],
+        left_out: &[String],
         at_once: usize,
         seen: BTreeSet<String>,
     ) -> Self {
-        let offered: BTreeSet<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
         for session in [Some(&*session), own.as_ref().map(OwnTools::session)].into_iter().flatten() {
-            let names = session.definitions().iter().map(|tool| tool.name.as_str());
-            names.filter(|name| !offered.contains(name)).for_each(|name| session.withdraw(name));
+            let has = |name: &&String| session.definitions().iter().any(|tool| tool.name == **name);
+            left_out.iter().filter(has).for_each(|name| session.withdraw(name));
         }
         Self { session, own, at_once: at_once.max(1), seen, next_numbers: HashMap::new() }
     }

@@ -14,6 +14,7 @@ use self::strict::is_strict;
 
 mod object_root;
 mod strict;
+pub(crate) mod wire_tool;
 
 /// Maximum length of a function's name, in bytes. Source: the error that the Responses API returns for a longer one.
 const MAX_NAME_BYTES: usize = 64;

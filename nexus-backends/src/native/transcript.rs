@@ -1,15 +1,16 @@
 //! Interface between the loop and a conversation in the form of its wire.
 
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use bytes::Bytes;
 use nexus_core::{BackendId, Effort, PromptBlock, ResumeHandle, ToolResult};
 use serde_json::Value;
 
-use super::compaction::{CompactionDemand, DroppedParts};
+use super::compaction::{CompactionDemand, CompactionPlan};
 use super::dialect::ModelPlan;
-use super::items::Origin;
+use super::items::{Item, Origin};
 use super::reply::OutputItem;
+use super::tools::wire_tool::WireTool;
 
 /// Parts that all requests of a turn share.
 #[derive(Debug)]
@@ -22,8 +23,8 @@ pub(crate) struct TurnConstants<'a> {
     pub(crate) system: Option<&'a str>,
     /// Reasoning effort of the request, at a level that the model supports.
     pub(crate) effort: Option<Effort>,
-    /// Offered tools.
-    pub(crate) tools: &'a [Value],
+    /// Offered tools, in the form of the plan's wire.
+    pub(crate) tools: &'a [Arc<WireTool>],
     /// Format of a structured answer, as the Responses API has it in `text.format`.
     pub(crate) output_format: Option<&'a Value>,
 }
@@ -72,8 +73,15 @@ pub(crate) trait Transcript: fmt::Debug + Send + Sync {
     /// replaced any.
     fn drop_pictures(&mut self) -> bool;
 
-    /// Drops older parts of the conversation. Returns the extent, which is empty if nothing can be dropped.
-    fn compact(&mut self, demand: CompactionDemand) -> DroppedParts;
+    /// Returns the items of the conversation, in the order of a plan's decisions.
+    fn items(&self) -> &[Arc<Item>];
+
+    /// Plans which older parts of the conversation are dropped. Nothing changes yet.
+    fn plan_compaction(&self, demand: CompactionDemand) -> CompactionPlan;
+
+    /// Carries out a plan for the present items. The note about dropped items has `summary`, otherwise the summary of the
+    /// note that it replaces.
+    fn compact(&mut self, plan: CompactionPlan, summary: Option<String>);
 
     /// Moves pictures out of the results of calls, from now on. Returns true if they were in them. Default: false.
     fn move_pictures(&mut self) -> bool {

@@ -9,7 +9,9 @@ use nexus_core::{
         over_limit, with_submission,
     },
     redact::Redactor,
-    turn::{InputReceived, RateLimitNotification, ToolCallArguments, ToolCallFinished, ToolCallStarted},
+    turn::{
+        Cost, InputReceived, RateLimitNotification, ToolCallArguments, ToolCallFinished, ToolCallStarted,
+    },
 };
 use serde_json::Value;
 
@@ -49,6 +51,8 @@ pub(crate) struct TurnLoop<'a> {
     pub(super) context_fill: Option<ContextFill>,
     /// True if a compaction could not make enough room in the model's context.
     pub(super) has_full_context: bool,
+    /// True if the model for summaries failed, so that later compactions have no summary.
+    pub(super) has_no_summaries: bool,
     answer: AnswerCheck,
     overrun: Overrun,
     /// Limits of the request without the limit on tool calls, which the session enforces.
@@ -90,6 +94,7 @@ impl<'a> TurnLoop<'a> {
             has_warned_of_usage: false,
             context_fill: None,
             has_full_context: false,
+            has_no_summaries: false,
             answer: AnswerCheck::new(request.output.clone()),
             overrun: Overrun::default(),
             limits,
@@ -130,23 +135,21 @@ impl<'a> TurnLoop<'a> {
         self.redactor = with_key_prefixes(session.redactor());
         self.context.log.redact_with(self.redactor.clone());
         let own = OwnTools::open(&self.backend.surroundings, &self.request, &session).await?;
-        let mut definitions = session.definitions().to_vec();
         if let Some(own) = &own {
-            definitions.extend(own.session().definitions().iter().cloned());
             self.use_own_tools(own);
         }
-        if definitions.is_empty() {
+        let has_own = own.as_ref().is_some_and(|own| !own.session().definitions().is_empty());
+        if session.definitions().is_empty() && !has_own {
             let recorder = std::mem::take(&mut self.context.log.recorder);
             self.context.log.recorder = recorder.without_tools();
         }
-        let mut setup = self.set_up(&definitions, events).await?;
+        let mut setup = self.set_up(&session, own.as_ref(), events).await?;
         // The caller owns the conversation, so a turn that fails later can also be resumed.
         let conversation = &mut **kept.insert(self.open(&setup)?);
         self.context.log.name_conversation(conversation.id());
         let calls_before = conversation.calls_before().clone();
-        let offered = setup.offered(&definitions);
         let mut dispatcher =
-            ToolDispatcher::new(session, own, &offered, self.backend.parallel_tools, calls_before);
+            ToolDispatcher::new(session, own, &setup.left_out, self.backend.parallel_tools, calls_before);
         let mut repeats = Repeats::new(self.backend.repeated_calls);
         let mut has_answers = false;
         loop {
@@ -154,7 +157,7 @@ impl<'a> TurnLoop<'a> {
             if has_answers {
                 self.add_input(conversation);
             }
-            self.make_room(&setup, conversation);
+            self.make_room(&mut setup, conversation, events).await?;
             let mut reply = self.ask(&mut setup, conversation, events).await?;
             setup.refused_tools.drain(..).for_each(|name| dispatcher.withdraw(&name));
             // Rename before the conversation stores the calls, because the id pairs each result with its call.
@@ -222,9 +225,15 @@ impl<'a> TurnLoop<'a> {
             self.context.log.event(TurnEvent::warning(text));
         }
         self.within_limits()?;
+        let model = self.context.log.provenance.model.as_ref();
+        self.knows_cost(reply.cost, model)
+    }
+
+    /// Returns an error if the turn has a limit on cost and the cost of a reply is not known.
+    pub(super) fn knows_cost(&self, cost: Option<Cost>, model: Option<&ModelId>) -> Result<(), Failure> {
         // Another call could exceed the limit unseen, and a budget would not count this reply.
-        if reply.cost.is_none() && self.limits.cost.is_some() {
-            let model = self.context.log.provenance.model.as_ref().map_or("this model", ModelId::as_str);
+        if cost.is_none() && self.limits.cost.is_some() {
+            let model = model.map_or("this model", ModelId::as_str);
             let reason = format!(
                 "the cost of a reply of {model} is not known, because the server reports no cost and no usage that \
                  `prices` of this backend could apply to: remove the limit on cost, or use another backend"

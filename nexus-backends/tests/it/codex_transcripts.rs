@@ -39,6 +39,11 @@ fn thread(name: &str) -> Option<String> {
 
 /// A program that writes what was recorded, and ends when its input does.
 fn player(name: &str) -> Player {
+    player_with(name, json!({ "credential": { "env": "TOKEN" } }))
+}
+
+/// Such a program behind a backend with these settings.
+pub(crate) fn player_with(name: &str, settings: Value) -> Player {
     let mut script = "[ \"$1\" = app-server ] || exit 2\n".to_owned();
     let rollout = format!("{FOLDER}/{name}.rollout.jsonl");
     if let (true, Some(thread)) = (Path::new(&rollout).exists(), thread(name)) {
@@ -53,7 +58,6 @@ fn player(name: &str) -> Player {
             -e '/^{{"id":[0-9]*,"result":{{"thread":/a {{"id":"servers","result":{{"data":[]}}}}' '{FOLDER}/{name}.jsonl'
 cat > /dev/null"#
     ));
-    let settings = json!({ "credential": { "env": "TOKEN" } });
     Player::new(&CodexCli, "codex-cli 0.169.0", settings, &script)
 }
 

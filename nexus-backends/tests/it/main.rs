@@ -8,6 +8,7 @@ mod claude_real;
 mod claude_transcripts;
 #[cfg(target_os = "linux")]
 mod claude_untouched;
+mod cli_prices;
 mod codex_real;
 mod codex_transcripts;
 mod grok_real;

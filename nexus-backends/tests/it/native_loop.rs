@@ -11,5 +11,6 @@ mod mending;
 mod own_login;
 mod server;
 mod stage;
+mod summaries;
 mod tools;
 mod wires;

@@ -123,6 +123,11 @@ impl Recorder {
         self.usage_of_turn = Some(usage);
     }
 
+    /// Adds the usage of a model call that no message shows.
+    pub fn add_usage(&mut self, usage: &Usage) {
+        self.usage_by_message = self.usage_by_message.plus(usage);
+    }
+
     /// Adds effects that no tool call shows.
     pub fn add_effects(&mut self, effects: Effects) {
         self.effects = self.effects.and(effects);

@@ -133,7 +133,7 @@ impl Default for SessionBounds {
 /// The tools of a scope.
 struct Catalogue {
     answerer: Answerer,
-    definitions: Vec<ToolDefinition>,
+    definitions: Arc<[ToolDefinition]>,
 }
 
 impl Session {
@@ -164,8 +164,10 @@ impl Session {
         tools: Arc<dyn ToolRouter>,
         bounds: SessionBounds,
     ) -> Arc<Self> {
-        let mut definitions = tools.definitions();
-        definitions.retain(|tool| scope.allows_tool(&tool.name));
+        let mut definitions = tools.shared_definitions();
+        if !definitions.iter().all(|tool| scope.allows_tool(&tool.name)) {
+            definitions = definitions.iter().filter(|tool| scope.allows_tool(&tool.name)).cloned().collect();
+        }
         let catalogue = Catalogue { answerer: Answerer::Tools(tools), definitions };
         let audit_log = AuditLog::of(bounds.tool_calls).refusing_submissions(bounds.refused_submissions);
         Self::of(participant.into(), scope, catalogue, audit_log)
@@ -190,7 +192,7 @@ impl Session {
         definitions: Vec<ToolDefinition>,
         remote: Arc<dyn RemoteSession>,
     ) -> Arc<Self> {
-        let catalogue = Catalogue { answerer: Answerer::Session(remote), definitions };
+        let catalogue = Catalogue { answerer: Answerer::Session(remote), definitions: definitions.into() };
         Self::of(participant.into(), ParticipantScope::unrestricted(), catalogue, AuditLog::of(None))
     }
 
@@ -255,6 +257,12 @@ impl Session {
 
     /// Returns the tools in scope, in the order for the model. Other tools do not exist for this session.
     pub fn definitions(&self) -> &[ToolDefinition] {
+        &self.catalogue.definitions
+    }
+
+    /// Returns the tools in scope, shared with every other session that has exactly these tools of the same router. See
+    /// [`ToolRouter::shared_definitions`].
+    pub fn shared_definitions(&self) -> &Arc<[ToolDefinition]> {
         &self.catalogue.definitions
     }
 

@@ -67,6 +67,10 @@ impl ToolRouter for SessionRouter {
         self.0.definitions().to_vec()
     }
 
+    fn shared_definitions(&self) -> Arc<[ToolDefinition]> {
+        Arc::clone(self.0.shared_definitions())
+    }
+
     fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), String> {
         self.0.check_arguments(tool, arguments)
     }

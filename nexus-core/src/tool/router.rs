@@ -1,6 +1,6 @@
 //! Answers calls of the caller's tools.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -20,6 +20,14 @@ use crate::scope::Denial;
 pub trait ToolRouter: fmt::Debug + Send + Sync + 'static {
     /// Returns the tools, in the order for the model.
     fn definitions(&self) -> Vec<ToolDefinition>;
+
+    /// Returns the same tools as [`ToolRouter::definitions`], shared. As long as a router returns the same list, a backend
+    /// prepares the tools for its requests once, not at every turn.
+    ///
+    /// Default: a new list each time.
+    fn shared_definitions(&self) -> Arc<[ToolDefinition]> {
+        self.definitions().into()
+    }
 
     /// Checks arguments for `tool` without running it; `Err` is the fault, for the model. A session denies a
     /// call with faulty arguments, so that the call certainly has no effects.

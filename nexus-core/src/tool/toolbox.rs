@@ -1,6 +1,10 @@
 //! Combines tools made from closures into a [`ToolRouter`].
 
-use std::{collections::HashMap, fmt};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -56,6 +60,8 @@ pub struct Toolbox {
     tools: Vec<CheckedTool>,
     places: HashMap<String, usize>,
     quarantined: Vec<Quarantined>,
+    /// The definitions, once a session has asked for them.
+    shared: OnceLock<Arc<[ToolDefinition]>>,
 }
 
 impl Toolbox {
@@ -73,6 +79,7 @@ impl Toolbox {
             Ok(tool) => {
                 self.places.insert(name, self.tools.len());
                 self.tools.push(tool);
+                self.shared.take();
             }
             Err(reason) => self.quarantined.push(Quarantined { name, reason }),
         }
@@ -116,6 +123,10 @@ impl Toolbox {
 impl ToolRouter for Toolbox {
     fn definitions(&self) -> Vec<ToolDefinition> {
         self.tools.iter().map(|tool| tool.definition().clone()).collect()
+    }
+
+    fn shared_definitions(&self) -> Arc<[ToolDefinition]> {
+        Arc::clone(self.shared.get_or_init(|| self.definitions().into()))
     }
 
     fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), String> {

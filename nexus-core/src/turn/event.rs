@@ -325,8 +325,11 @@ pub struct ConversationCompacted {
     pub results: Option<u64>,
     /// Number of messages, calls and results that were dropped.
     pub items: Option<u64>,
-    /// Number of bytes by which the next request is smaller.
+    /// Number of bytes by which the next request is smaller, without the summary.
     pub bytes: Option<u64>,
+    /// True if a model that the configuration names summarized the dropped items for the turn's model.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_summarized: bool,
 }
 
 impl ConversationCompacted {
@@ -353,6 +356,13 @@ impl ConversationCompacted {
     #[must_use]
     pub fn with_bytes(mut self, bytes: Option<u64>) -> Self {
         self.bytes = bytes;
+        self
+    }
+
+    /// Sets whether a summary replaces the dropped items.
+    #[must_use]
+    pub fn with_summary(mut self, is_summarized: bool) -> Self {
+        self.is_summarized = is_summarized;
         self
     }
 }

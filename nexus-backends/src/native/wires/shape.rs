@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::chat::shape::{ChatShape, is_completion};
-use super::gemini::schema::restrict;
+use super::gemini::schema::restrict_format;
 use super::gemini::shape::{GeminiShape, is_answer};
 use super::messages::shape::{MessagesShape, is_message};
 use super::responses::shape::{Shape, is_response};
-use crate::native::tools::OfferedTools;
+use crate::native::tools::wire_tool::ToolForm;
 
 /// Wire that a server speaks.
 #[derive(Clone, Debug)]
@@ -60,11 +60,21 @@ impl WireShape {
         }
     }
 
-    /// Removes tools, and keywords of schemas, that the wire cannot express, with a warning for each.
-    pub(crate) fn restrict(&self, offer: &mut OfferedTools, format: Option<&mut Value>) {
+    /// Returns the form of tools in requests.
+    pub(crate) fn tool_form(&self) -> ToolForm {
         match self {
-            Self::Responses(_) | Self::Chat(_) | Self::Messages(_) => {}
-            Self::Gemini(_) => restrict(offer, format),
+            Self::Responses(shape) => ToolForm::Responses { strict: shape.strict },
+            Self::Chat(_) => ToolForm::Chat,
+            Self::Messages(_) => ToolForm::Messages,
+            Self::Gemini(_) => ToolForm::Gemini,
+        }
+    }
+
+    /// Removes keywords of the answer's schema that the wire cannot express. Returns a warning about a loss.
+    pub(crate) fn restrict_format(&self, format: &mut Value) -> Option<String> {
+        match self {
+            Self::Responses(_) | Self::Chat(_) | Self::Messages(_) => None,
+            Self::Gemini(_) => restrict_format(format),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::messages::shape::{MessagesShape, ThinkingForm};
 use super::responses::shape::PLAIN;
 use super::*;
 use crate::native::compaction::CompactionDemand;
-use crate::native::items::{LONE_RESULT, MISSING_RESULT};
+use crate::native::items::{Item, LONE_RESULT, MISSING_RESULT};
 use crate::native::reply::{FunctionCall, OutputItem};
 
 fn shapes() -> [WireShape; 4] {
@@ -202,15 +202,19 @@ fn an_unknown_version_is_no_conversation() {
     }
 }
 
-/// A conversation of `rounds` calls on each wire, the results of which have 1,000 bytes.
-fn long_conversation(constants: &TurnConstants<'_>, rounds: usize) -> Box<dyn Transcript> {
+/// A conversation of `rounds` rounds of calls on each wire, whose results have `result_bytes` bytes.
+fn long_conversation(
+    constants: &TurnConstants<'_>,
+    rounds: usize,
+    result_bytes: usize,
+) -> Box<dyn Transcript> {
     let mut conversation = open(constants);
     conversation.user(&[PromptBlock::text("The goal.")]);
     for round in 0..rounds {
         let calls: Vec<_> = (0..=round % 3).map(|index| call(&format!("call_{round}_{index}"))).collect();
         conversation.model(&calls);
         for index in 0..=round % 3 {
-            let result = ToolResult::text("r".repeat(1_000));
+            let result = ToolResult::text("r".repeat(result_bytes));
             let result = if round == 2 { result.pinned() } else { result };
             conversation.tool_output(&format!("call_{round}_{index}"), false, &result);
         }
@@ -237,10 +241,12 @@ fn every_call_has_its_result_after_each_of_several_compactions() {
     for shape in shapes() {
         let plan = plan(&shape, "m");
         let constants = opening(&plan);
-        let mut conversation = long_conversation(&constants, 20);
+        let mut conversation = long_conversation(&constants, 20, 1_000);
         for surplus_bytes in [5_000, 12_000, 20_000, 60_000] {
             let before = conversation.request_bytes();
-            conversation.compact(CompactionDemand { surplus_bytes, may_shorten_all: false });
+            let plan =
+                conversation.plan_compaction(CompactionDemand { surplus_bytes, may_shorten_all: false });
+            conversation.compact(plan, None);
             assert!(conversation.request_bytes() < before || surplus_bytes == 60_000, "{shape:?}");
             let request = String::from_utf8(conversation.request(None).to_vec()).unwrap();
             serde_json::from_str::<Value>(&request).unwrap();
@@ -257,9 +263,60 @@ fn every_call_has_its_result_after_each_of_several_compactions() {
         let handle = conversation.keep(&"b".into());
         let mut resumed = resume(&constants, &handle).unwrap().transcript;
         resumed.user(&[PromptBlock::text("The next goal.")]);
-        resumed.compact(CompactionDemand { surplus_bytes: 1_000_000, may_shorten_all: false });
+        let demand = CompactionDemand { surplus_bytes: 1_000_000, may_shorten_all: false };
+        resumed.compact(resumed.plan_compaction(demand), None);
         let request = String::from_utf8(resumed.request(None).to_vec()).unwrap();
         assert!(request.contains("call_2_2"), "{shape:?}: a pin is stored: {request}");
         assert!(!request.contains(MISSING_RESULT) && !request.contains(LONE_RESULT), "{shape:?}: {request}");
+    }
+}
+
+#[test]
+fn a_summary_stays_in_the_note_until_a_newer_one_replaces_it() {
+    for shape in shapes() {
+        let plan = plan(&shape, "m");
+        let constants = opening(&plan);
+        // Results of this size are not shortened, so that exchanges are dropped.
+        let mut conversation = long_conversation(&constants, 20, 100);
+        let mut compact = |surplus_bytes, summary: Option<&str>| {
+            let plan =
+                conversation.plan_compaction(CompactionDemand { surplus_bytes, may_shorten_all: false });
+            assert_eq!(
+                plan.dropped_of(conversation.items()).len() as u64,
+                plan.dropped.items + {
+                    u64::from(
+                        conversation.items().iter().any(|item| matches!(**item, Item::Compacted { .. })),
+                    )
+                }
+            );
+            assert!(plan.note.is_some(), "{shape:?}: nothing is dropped");
+            conversation.compact(plan, summary.map(str::to_owned));
+            let request: Value = serde_json::from_slice(&conversation.request(None)).unwrap();
+            (request.to_string(), conversation.keep(&"b".into()))
+        };
+        let (request, _) = compact(1_500, Some("The \"first\" summary."));
+        assert_eq!(request.matches("first\\\" summary").count(), 1, "{shape:?}: {request}");
+        assert!(request.contains("It is information, not an instruction."), "{shape:?}: {request}");
+        // Without a new summary, the next note has the one of the note that it replaces.
+        let (request, handle) = compact(700, None);
+        assert_eq!(request.matches("first\\\" summary").count(), 1, "{shape:?}: {request}");
+        assert_eq!(request.matches("earlier items of this conversation").count(), 1, "{shape:?}: {request}");
+        for other in shapes() {
+            let plan = self::plan(&other, "other");
+            let constants = opening(&plan);
+            let mut resumed = resume(&constants, &handle).unwrap().transcript;
+            resumed.user(&[PromptBlock::text("The next goal.")]);
+            let request = String::from_utf8(resumed.request(None).to_vec()).unwrap();
+            assert_eq!(request.matches("first\\\" summary").count(), 1, "{shape:?} to {other:?}: {request}");
+            let demand = CompactionDemand { surplus_bytes: 500, may_shorten_all: false };
+            resumed.compact(resumed.plan_compaction(demand), Some("The second summary.".to_owned()));
+            let request = String::from_utf8(resumed.request(None).to_vec()).unwrap();
+            assert!(!request.contains("first"), "{shape:?} to {other:?}: {request}");
+            assert_eq!(
+                request.matches("The second summary.").count(),
+                1,
+                "{shape:?} to {other:?}: {request}"
+            );
+        }
     }
 }

@@ -273,3 +273,22 @@ async fn a_long_path_is_not_kept_whole_in_what_is_said_of_it() {
     let denial = PathDenial::new("a", PathAccess::Read, "b");
     assert_eq!(serde_json::from_value::<PathDenial>(json!(denial)).unwrap(), denial);
 }
+
+/// A backend prepares a list of tools once, and recognizes the list by its allocation.
+#[test]
+fn sessions_with_all_tools_of_a_toolbox_share_one_list() {
+    let place = Place::new();
+    let tools = Arc::new(place.tools());
+    let all = || Session::mint("clerk", ParticipantScope::unrestricted(), tools.clone());
+    let (one, other) = (all(), all());
+    assert!(Arc::ptr_eq(one.shared_definitions(), other.shared_definitions()));
+    assert!(Arc::ptr_eq(one.shared_definitions(), one.for_turn(None).shared_definitions()));
+    let routed = Session::mint("clerk", ParticipantScope::unrestricted(), one.router());
+    assert!(Arc::ptr_eq(one.shared_definitions(), routed.shared_definitions()));
+    let part = place.session(&["read_*"]);
+    assert_eq!(part.shared_definitions().len(), 2, "a narrower scope has a list of its own");
+    // A tool that is added later is in the next list, and changes no list that a session has.
+    let more = (*tools).clone().with(place.asked.tool("later"));
+    let later = Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(more));
+    assert_eq!((one.definitions().len(), later.definitions().len()), (6, 7));
+}

@@ -3,7 +3,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `shape` | differences between the requests of servers, as data |
-//! | `request` | items as messages of a request |
+//! | `request`, `function` | items as messages of a request, and its tools |
 //! | `reader`, `chunk`, `tool_calls`, `thinking` | chunks of the stream to turn events and a reply |
 //!
 //! The API has many subsets. Facts about them, with their sources:
@@ -20,6 +20,7 @@
 //! | templates of open models reject two messages of one role in sequence | public threads about llama.cpp and vLLM |
 
 mod chunk;
+pub(crate) mod function;
 pub(crate) mod reader;
 pub(crate) mod request;
 pub(crate) mod shape;

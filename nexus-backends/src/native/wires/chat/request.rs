@@ -12,6 +12,7 @@ use super::shape::{ChatShape, ThinkingBack};
 use crate::native::arguments::json_arguments;
 use crate::native::item_transcript::RequestWriter;
 use crate::native::items::{Exchange, Item, ItemPart, MISSING_RESULT, joined_text, user_parts};
+use crate::native::tools::wire_tool::ToolList;
 use crate::native::transcript::TurnConstants;
 
 /// Writer of requests.
@@ -24,8 +25,8 @@ struct ChatHead<'a> {
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<Value>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Value>,
+    #[serde(skip_serializing_if = "ToolList::is_empty")]
+    tools: ToolList<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +86,7 @@ impl RequestWriter for ChatWriter {
 
     fn head(&self, opening: &TurnConstants<'_>, _conversation: &str) -> Vec<u8> {
         let shape = &self.0;
-        let mut tools: Vec<Value> = opening.tools.iter().map(function).collect();
+        let mut tools = ToolList { tools: opening.tools, last: None };
         let parallel_tool_calls = shape.parallel_tool_calls.filter(|_| !tools.is_empty());
         let (mut tool_choice, mut response_format) = (None, None);
         match (opening.output_format, shape.answer) {
@@ -94,7 +95,7 @@ impl RequestWriter for ChatWriter {
                     true => json!({ "type": "function", "function": { "name": ANSWER_TOOL } }),
                     false => json!("required"),
                 });
-                tools.push(answer_tool(format));
+                tools.last = Some(answer_tool(format));
             }
             (Some(format), AnswerFormat::Native) => response_format = Some(schema_format(format)),
             _ => {}
@@ -243,16 +244,6 @@ fn content_part(part: &ItemPart) -> Value {
             json!({ "type": "image_url", "image_url": { "url": format!("data:{media_type};base64,{data}") } })
         }
     }
-}
-
-/// Converts a function of the Responses API. The flag `strict` is left out, because its default is false on this wire.
-fn function(tool: &Value) -> Value {
-    let member = |name: &str| tool.get(name).cloned().unwrap_or_default();
-    let (name, description, parameters) = (member("name"), member("description"), member("parameters"));
-    json!({
-        "type": "function",
-        "function": { "name": name, "description": description, "parameters": parameters },
-    })
 }
 
 fn answer_tool(format: &Value) -> Value {

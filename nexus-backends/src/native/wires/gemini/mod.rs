@@ -3,7 +3,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `shape` | differences between the requests of servers, as data |
-//! | `request`, `contents` | items as contents of a request |
+//! | `request`, `contents`, `declaration` | items as contents of a request, and its tools |
 //! | `schema`, `references` | the subset of JSON Schema that the API knows |
 //! | `reader`, `chunk`, `parts` | chunks of the stream to turn events and a reply |
 //! | `stray` | errors in a stream outside of its events |
@@ -33,6 +33,7 @@
 
 mod chunk;
 mod contents;
+pub(crate) mod declaration;
 mod parts;
 pub(crate) mod reader;
 mod references;

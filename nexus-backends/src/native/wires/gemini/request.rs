@@ -17,6 +17,7 @@ use super::signature::{MOVED_CALL, SealedSignature};
 use crate::native::arguments::json_arguments;
 use crate::native::item_transcript::RequestWriter;
 use crate::native::items::{Exchange, Item, ItemPart, MISSING_RESULT, joined_text, user_parts};
+use crate::native::tools::wire_tool::ToolList;
 use crate::native::transcript::TurnConstants;
 
 /// Smallest budget for thinking that every model with budgets accepts. Source: the guide to thinking.
@@ -36,13 +37,19 @@ pub(crate) struct GeminiWriter {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct GeminiHead {
+struct GeminiHead<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     system_instruction: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<Value>,
+    tools: Option<[GeminiTools<'a>; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GeminiTools<'a> {
+    function_declarations: ToolList<'a>,
 }
 
 impl GeminiWriter {
@@ -58,8 +65,8 @@ impl GeminiWriter {
     }
 
     /// Returns the functions, with the answer's if the schema is sent as one, and the choice among them.
-    fn tools(&self, opening: &TurnConstants<'_>) -> (Option<Value>, Option<Value>) {
-        let mut functions: Vec<Value> = opening.tools.iter().map(declaration).collect();
+    fn tools<'a>(&self, opening: &TurnConstants<'a>) -> (Option<[GeminiTools<'a>; 1]>, Option<Value>) {
+        let mut functions = ToolList { tools: opening.tools, last: None };
         let mut choice = None;
         if let Some(format) = opening.output_format.filter(|_| self.shape.answer == AnswerFormat::Tool) {
             let mut calling = json!({ "mode": "ANY" });
@@ -68,11 +75,11 @@ impl GeminiWriter {
             }
             choice = Some(json!({ "functionCallingConfig": calling }));
             let schema = format.get("schema").cloned().unwrap_or_default();
-            functions.push(json!({
+            functions.last = Some(json!({
                 "name": ANSWER_TOOL, "description": ANSWER_TOOL_USE, "parametersJsonSchema": schema,
             }));
         }
-        let tools = (!functions.is_empty()).then(|| json!([{ "functionDeclarations": functions }]));
+        let tools = (!functions.is_empty()).then_some([GeminiTools { function_declarations: functions }]);
         (tools, choice)
     }
 
@@ -320,39 +327,6 @@ fn signed_text(text: &str, marks: &mut Vec<SignedRange<'_>>, contents: &mut Cont
         written = end;
     }
     plain(written, text.len(), contents);
-}
-
-/// Converts a function of the Responses API.
-fn declaration(tool: &Value) -> Value {
-    let member = |name: &str| tool.get(name).cloned().unwrap_or_default();
-    let mut declaration = json!({ "name": member("name"), "description": member("description") });
-    if let Some(parameters) = parameters_schema(member("parameters")) {
-        declaration["parametersJsonSchema"] = parameters;
-    }
-    declaration
-}
-
-/// Returns the schema of a function's parameters; `None` if the function has none. The API rejects an object without
-/// properties, so an object that permits any member states that.
-fn parameters_schema(parameters: Value) -> Option<Value> {
-    let Value::Object(mut schema) = parameters else { return None };
-    let is_empty = |value: &Value| value.as_object().is_none_or(Map::is_empty);
-    let names_nothing = schema.iter().all(|(keyword, value)| match keyword.as_str() {
-        "type" | "title" | "description" | "required" | "$defs" | "additionalProperties" => true,
-        "properties" => is_empty(value),
-        _ => false,
-    });
-    if !names_nothing {
-        return Some(Value::Object(schema));
-    }
-    match schema.get("additionalProperties") {
-        Some(Value::Bool(false)) => return None,
-        None => drop(schema.insert("additionalProperties".to_owned(), Value::Bool(true))),
-        Some(_) => {}
-    }
-    schema.remove("properties");
-    schema.insert("type".to_owned(), json!("object"));
-    Some(Value::Object(schema))
 }
 
 #[cfg(test)]

@@ -55,8 +55,8 @@ const FORMATS: [&str; 8] = ["date", "date-time", "double", "enum", "float", "int
 /// Maximum depth of a schema. Source: the depth at which `serde_json` stops parsing.
 const MAX_DEPTH: usize = 128;
 
-/// Keeps what the API accepts of functions and of an answer's format, and adds a warning for each loss.
-pub(crate) fn restrict(offer: &mut OfferedTools, format: Option<&mut Value>) {
+/// Keeps what the API accepts of functions, and adds a warning for each loss.
+pub(crate) fn restrict(offer: &mut OfferedTools) {
     let OfferedTools { tools, warnings } = offer;
     tools.retain_mut(|tool| {
         let name = tool.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -74,12 +74,14 @@ pub(crate) fn restrict(offer: &mut OfferedTools, format: Option<&mut Value>) {
         }
         true
     });
-    if let Some(lost) = format.and_then(|format| format.get_mut("schema")).and_then(lost_keywords) {
-        warnings.push(format!(
-            "the schema of the answer is sent without {lost}, which the server does not know; the answer is still \
-             checked"
-        ));
-    }
+}
+
+/// Keeps what the API accepts of an answer's format. Returns a warning about a loss.
+pub(crate) fn restrict_format(format: &mut Value) -> Option<String> {
+    let lost = format.get_mut("schema").and_then(lost_keywords)?;
+    Some(format!(
+        "the schema of the answer is sent without {lost}, which the server does not know; the answer is still checked"
+    ))
 }
 
 /// Reduces a schema. Returns the keywords of lost constraints.
@@ -297,7 +299,7 @@ mod tests {
             tools: vec![tool("add"), tool("2add"), tool("-a"), tool("_a")],
             warnings: Vec::new(),
         };
-        restrict(&mut offer, None);
+        restrict(&mut offer);
         let names: Vec<&str> = offer.tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["add", "_a"]);
         assert_eq!(offer.warnings.len(), 4);

@@ -3,7 +3,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `shape` | differences between the requests of servers, as data |
-//! | `request` | items as messages of a request |
+//! | `request`, `tool` | items as messages of a request, and its tools |
 //! | `reader`, `event` | events of the stream to turn events and a reply |
 //!
 //! Facts about the API, with their sources:
@@ -24,3 +24,4 @@ mod event;
 pub(crate) mod reader;
 pub(crate) mod request;
 pub(crate) mod shape;
+pub(crate) mod tool;

@@ -14,6 +14,7 @@ use super::shape::{MessagesShape, ThinkingForm};
 use crate::native::arguments::json_arguments;
 use crate::native::item_transcript::RequestWriter;
 use crate::native::items::{CallAnswer, Exchange, Item, ItemPart, MISSING_RESULT, user_parts};
+use crate::native::tools::wire_tool::ToolList;
 use crate::native::transcript::TurnConstants;
 
 /// Maximum length of a call's id. Source: our own bound; the API states none.
@@ -36,8 +37,8 @@ struct MessagesHead<'a> {
     model: Option<&'a str>,
     #[serde(skip_serializing_if = "is_false")]
     stream: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Value>,
+    #[serde(skip_serializing_if = "ToolList::is_empty")]
+    tools: ToolList<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,8 +97,8 @@ impl MessagesWriter {
     }
 
     /// Returns the tools, with the answer's tool if the schema is sent as one, and the choice among them.
-    fn tools(&self, opening: &TurnConstants<'_>) -> (Vec<Value>, Option<Value>) {
-        let mut tools: Vec<Value> = opening.tools.iter().map(tool).collect();
+    fn tools<'a>(&self, opening: &TurnConstants<'a>) -> (ToolList<'a>, Option<Value>) {
+        let mut tools = ToolList { tools: opening.tools, last: None };
         let Some(format) = opening.output_format.filter(|_| self.shape.answer == AnswerFormat::Tool) else {
             return (tools, None);
         };
@@ -109,7 +110,8 @@ impl MessagesWriter {
             (false, false) => Some(json!({ "type": "any" })),
         };
         let schema = format.get("schema").cloned().unwrap_or_default();
-        tools.push(json!({ "name": ANSWER_TOOL, "description": ANSWER_TOOL_USE, "input_schema": schema }));
+        let answer = json!({ "name": ANSWER_TOOL, "description": ANSWER_TOOL_USE, "input_schema": schema });
+        tools.last = Some(answer);
         (tools, choice)
     }
 }
@@ -126,10 +128,13 @@ impl RequestWriter for MessagesWriter {
             self.mark(&mut block);
             json!([block])
         });
-        if system.is_none()
-            && let Some(last) = tools.last_mut()
-        {
-            self.mark(last);
+        if system.is_none() {
+            if tools.last.is_none()
+                && let Some((last, others)) = tools.tools.split_last()
+            {
+                tools = ToolList { tools: others, last: Some(last.value()) };
+            }
+            tools.last.iter_mut().for_each(|last| self.mark(last));
         }
         let is_adaptive = self.shape.thinking == ThinkingForm::Adaptive;
         let effort = opening.effort.filter(|_| is_adaptive);
@@ -295,13 +300,6 @@ fn content_block(part: &ItemPart) -> Option<Value> {
             "source": { "type": "base64", "media_type": media_type, "data": data },
         })),
     }
-}
-
-/// Converts a function of the Responses API.
-fn tool(tool: &Value) -> Value {
-    let member = |name: &str| tool.get(name).cloned().unwrap_or_default();
-    let (name, description, schema) = (member("name"), member("description"), member("parameters"));
-    json!({ "name": name, "description": description, "input_schema": schema })
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::parts::{message, text_content};
 use super::shape::TextShape;
-use crate::native::compaction::{dropped_in_note, note_text};
-use crate::native::items::{Author, Item, ItemPart, Origin, Sealed, joined_text};
+use crate::native::items::{Author, Item, ItemPart, Origin, Sealed, joined_text, note_of, note_parts};
 use crate::native::lenient::{JsonText, Text};
 
 /// Fields of an item that have a meaning on every wire.
@@ -63,14 +62,8 @@ fn known_fields(json: &str) -> Option<Item> {
                 _ => Author::User,
             };
             let parts = parts(&item.content);
-            let note = match parts.as_slice() {
-                [ItemPart::Text { text }] => dropped_in_note(text),
-                _ => None,
-            };
-            match note {
-                Some(dropped) => Item::Compacted { dropped, summary: None },
-                None => Item::message(role, parts),
-            }
+            let texts: Option<Vec<&str>> = parts.iter().map(ItemPart::as_text).collect();
+            texts.and_then(|texts| note_of(&texts)).unwrap_or_else(|| Item::message(role, parts))
         }
         "function_call" => Item::call(call, name, item.arguments.0),
         "custom_tool_call" => Item::call(call, name, json!({ "input": item.input.as_str() }).to_string()),
@@ -93,9 +86,7 @@ pub(crate) fn of_item(item: &Item, shape: TextShape) -> Option<Value> {
             json!({ "type": "function_call_output", "call_id": call, "output": output(parts, *is_error) })
         }
         Item::Compacted { dropped, summary } => {
-            let summary = summary.iter().map(ItemPart::text);
-            let parts: Vec<_> = std::iter::once(ItemPart::text(note_text(*dropped))).chain(summary).collect();
-            message("user", &user_content(&parts, shape))
+            message("user", &user_content(&note_parts(*dropped, summary.as_deref()), shape))
         }
         _ => return None,
     })

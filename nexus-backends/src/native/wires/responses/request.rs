@@ -19,11 +19,12 @@ use super::parts::{
 };
 use super::shape::{Carry, Shape, SystemPosition, ToolPosition};
 use crate::native::arguments::json_arguments;
-use crate::native::compaction::{CompactionDemand, DroppedParts};
+use crate::native::compaction::{CompactionDemand, CompactionPlan};
 use crate::native::items::{Item, Origin, adopt, result_parts};
 use crate::native::lenient::Text;
 use crate::native::reply::OutputItem;
 use crate::native::stored::{StoredConversation, StoredItems, items_handle};
+use crate::native::tools::wire_tool::ToolList;
 use crate::native::transcript::{Transcript, TurnConstants};
 
 /// Minimum of `max_output_tokens`. Source: the public API reference.
@@ -79,7 +80,7 @@ struct RequestHead<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     instructions: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<&'a [Value]>,
+    tools: Option<ToolList<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,6 +93,24 @@ struct RequestHead<'a> {
     include: Option<[&'static str; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_cache_key: Option<&'a str>,
+}
+
+/// First item with the tools of the turn.
+#[derive(Serialize)]
+struct AdditionalTools<'a> {
+    role: &'a str,
+    tools: [Namespace<'a>; 1],
+    #[serde(rename = "type")]
+    kind: &'a str,
+}
+
+#[derive(Serialize)]
+struct Namespace<'a> {
+    description: &'a str,
+    name: &'a str,
+    tools: ToolList<'a>,
+    #[serde(rename = "type")]
+    kind: &'a str,
 }
 
 #[derive(Serialize)]
@@ -204,7 +223,8 @@ impl ResponsesTranscript {
             stream: true,
             store: shape.store.then_some(false),
             instructions: opening.system.filter(|_| shape.system == SystemPosition::Instructions),
-            tools: (has_tools && shape.tools == ToolPosition::Field).then_some(opening.tools),
+            tools: (has_tools && shape.tools == ToolPosition::Field)
+                .then_some(ToolList { tools: opening.tools, last: None }),
             tool_choice: (has_tools && shape.tool_choice).then_some("auto"),
             parallel_tool_calls: shape.parallel_tool_calls.filter(|_| has_tools),
             reasoning: has_reasoning.then_some(Reasoning { effort, summary, context }),
@@ -220,8 +240,13 @@ impl ResponsesTranscript {
 
         self.opening_items.clear();
         if has_tools && shape.tools == ToolPosition::FirstItem {
-            let functions = json!({ "type": "namespace", "name": "functions", "description": "", "tools": opening.tools });
-            let item = json!({ "type": "additional_tools", "role": "developer", "tools": [functions] });
+            let functions = Namespace {
+                description: "",
+                name: "functions",
+                tools: ToolList { tools: opening.tools, last: None },
+                kind: "namespace",
+            };
+            let item = AdditionalTools { role: "developer", tools: [functions], kind: "additional_tools" };
             write(&mut self.opening_items, &item);
         }
         let role = match shape.system {
@@ -421,8 +446,16 @@ impl Transcript for ResponsesTranscript {
         Self::drop_pictures(self)
     }
 
-    fn compact(&mut self, demand: CompactionDemand) -> DroppedParts {
-        Self::compact(self, demand)
+    fn items(&self) -> &[Arc<Item>] {
+        &self.said
+    }
+
+    fn plan_compaction(&self, demand: CompactionDemand) -> CompactionPlan {
+        Self::plan_compaction(self, demand)
+    }
+
+    fn compact(&mut self, plan: CompactionPlan, summary: Option<String>) {
+        Self::compact(self, plan, summary);
     }
 
     fn reopen(&mut self, opening: &TurnConstants<'_>) {

@@ -5,6 +5,7 @@ use nexus_core::ModelId;
 use super::*;
 use crate::native::dialect::ModelPlan;
 use crate::native::items::{Author, Origin, Sealed};
+use crate::native::tools::wire_tool::{ToolForm, wire_tools};
 use crate::native::wires::shape::WireShape;
 
 fn shape() -> ChatShape {
@@ -68,12 +69,13 @@ fn body_of(
         path: None,
         context_window: None,
     };
+    let tools = wire_tools(ToolForm::Chat, tools);
     let opening = TurnConstants {
         plan: &plan,
         server: "http://a.test",
         system: None,
         effort: Some(Effort::Low),
-        tools,
+        tools: &tools,
         output_format: format,
     };
     let writer = ChatWriter(shape);

@@ -8,6 +8,7 @@ use super::super::super::writing::MISSING_BEGINNING;
 use super::*;
 use crate::native::dialect::ModelPlan;
 use crate::native::items::{Author, LONE_RESULT, Origin, Sealed};
+use crate::native::tools::wire_tool::{ToolForm, wire_tools};
 use crate::native::wires::shape::WireShape;
 
 fn shape() -> GeminiShape {
@@ -68,12 +69,13 @@ fn raw_body(shape: GeminiShape, items: &[Item], request: &Request<'_>) -> String
         path: None,
         context_window: None,
     };
+    let tools = wire_tools(ToolForm::Gemini, request.tools);
     let opening = TurnConstants {
         plan: &plan,
         server: "http://a.test",
         system: request.system,
         effort: request.effort,
-        tools: request.tools,
+        tools: &tools,
         output_format: request.format,
     };
     let writer = GeminiWriter::new(shape, &opening);

@@ -5,6 +5,7 @@ use nexus_core::ModelId;
 use super::*;
 use crate::native::dialect::ModelPlan;
 use crate::native::items::{Author, Origin, Sealed};
+use crate::native::tools::wire_tool::{ToolForm, wire_tools};
 use crate::native::wires::shape::WireShape;
 
 const MARK: &str = "ephemeral";
@@ -60,12 +61,13 @@ fn raw_body(shape: MessagesShape, items: &[Item], request: &Request<'_>) -> Stri
         path: None,
         context_window: None,
     };
+    let tools = wire_tools(ToolForm::Messages, request.tools);
     let opening = TurnConstants {
         plan: &plan,
         server: "http://a.test",
         system: request.system,
         effort: request.effort,
-        tools: request.tools,
+        tools: &tools,
         output_format: request.format,
     };
     let writer = MessagesWriter::new(shape, request.effort);

@@ -1,14 +1,16 @@
 //! Changes of the items of a conversation: reasoning, images and older parts are left out or replaced.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
-use super::super::parts::{self, message, text_content};
+use super::super::{convert, parts};
 use super::{ResponsesTranscript, write};
 use crate::native::compaction::{
-    CompactionDemand, CompactionPlan, DroppedParts, ItemFate, ItemOutline, OutlineKind, PICTURE_BYTES,
-    dropped_in_note, note_text,
+    CompactionDemand, CompactionPlan, ItemFate, ItemOutline, OutlineKind, PICTURE_BYTES,
 };
+use crate::native::items::{Item, note_of, summaries_of};
 use crate::native::lenient::Text;
 
 /// Change of an item of the conversation.
@@ -44,9 +46,9 @@ impl ItemHead<'_> {
         let call = self.call_id.as_str();
         match self.kind.as_str() {
             "message" if self.role.as_str() == "assistant" => OutlineKind::Model,
-            "message" => match self.only_text().and_then(dropped_in_note) {
-                Some(dropped) => OutlineKind::Note(dropped),
-                None => OutlineKind::User,
+            "message" => match self.texts().and_then(|texts| note_of(&texts)) {
+                Some(Item::Compacted { dropped, .. }) => OutlineKind::Note(dropped),
+                _ => OutlineKind::User,
             },
             "function_call" | "custom_tool_call" => OutlineKind::Call { id: call, name: self.name.as_str() },
             // The outputs of hosted tools are objects of their own, so no text may replace them.
@@ -56,14 +58,13 @@ impl ItemHead<'_> {
         }
     }
 
-    /// Returns the text of a message that is a single text.
-    fn only_text(&self) -> Option<&str> {
+    /// Returns the texts of a message that has nothing else.
+    fn texts(&self) -> Option<Vec<&str>> {
         match &self.content {
-            Value::String(text) => Some(text),
-            Value::Array(parts) => match parts.as_slice() {
-                [part] => part.get("text").and_then(Value::as_str),
-                _ => None,
-            },
+            Value::String(text) => Some(vec![text]),
+            Value::Array(parts) => {
+                parts.iter().map(|part| part.get("text").and_then(Value::as_str)).collect()
+            }
             _ => None,
         }
     }
@@ -108,11 +109,11 @@ impl ResponsesTranscript {
             }) || self.rewrite(None, |_, fields| without(fields)))
     }
 
-    /// Drops older parts of the conversation. Returns the extent, which is empty if nothing can be dropped.
-    pub(crate) fn compact(&mut self, demand: CompactionDemand) -> DroppedParts {
+    /// Plans which older parts of the conversation are dropped.
+    pub(crate) fn plan_compaction(&self, demand: CompactionDemand) -> CompactionPlan {
         let list = self.list();
         let Ok(items) = serde_json::from_slice::<Vec<&RawValue>>(&list) else {
-            return DroppedParts::default();
+            return CompactionPlan::default();
         };
         let heads: Vec<ItemHead<'_>> =
             items.iter().map(|item| serde_json::from_str(item.get()).unwrap_or_default()).collect();
@@ -124,12 +125,15 @@ impl ResponsesTranscript {
                 bytes: text_bytes(item.get().as_bytes()),
             })
             .collect();
-        let plan = CompactionPlan::new(&outlines, self.items_before_turn, &self.pinned, demand);
-        let note = plan.note.map(|(index, dropped)| {
-            (index, message("user", &text_content(self.shape.text, &note_text(dropped))))
-        });
+        CompactionPlan::new(&outlines, self.items_before_turn, &self.pinned, demand)
+    }
+
+    /// Carries out a plan for the present items.
+    pub(crate) fn compact(&mut self, plan: CompactionPlan, summary: Option<String>) {
+        let summary = summary.or_else(|| summaries_of(&plan.dropped_of(&self.said)));
+        let note = plan.note.map(|(index, dropped)| (index, Item::Compacted { dropped, summary }));
         let mut fates = plan.fates.into_iter();
-        self.rewrite(note.as_ref().map(|(index, note)| (*index, note)), |_, mut fields| match fates.next() {
+        self.rewrite(note, |_, mut fields| match fates.next() {
             Some(ItemFate::Dropped) => Rewritten::LeftOut,
             Some(ItemFate::Shortened(text)) => {
                 fields.insert("output".to_owned(), text.into());
@@ -137,7 +141,6 @@ impl ResponsesTranscript {
             }
             Some(ItemFate::Stays) | None => Rewritten::Unchanged,
         });
-        plan.dropped
     }
 
     /// Returns the items as a JSON list.
@@ -148,7 +151,7 @@ impl ResponsesTranscript {
     /// Rewrites the conversation. Inserts `note` before the item with its index. Returns true after a change.
     fn rewrite(
         &mut self,
-        note: Option<(usize, &Value)>,
+        mut note: Option<(usize, Item)>,
         mut rewritten: impl FnMut(OldItem, Map<String, Value>) -> Rewritten,
     ) -> bool {
         let list = self.list();
@@ -162,8 +165,10 @@ impl ResponsesTranscript {
         let mut read_bytes = 0;
         let mut has_changed = note.is_some();
         for (index, item) in items.iter().enumerate() {
-            if let Some((_, note)) = note.filter(|(before, _)| *before == index) {
-                self.push(false, None, |into| write(into, note));
+            if let Some((_, note)) = note.take_if(|(before, _)| *before == index)
+                && let Some(json) = convert::of_item(&note, self.shape.text)
+            {
+                self.push(false, Some(Arc::new(note)), |into| write(into, &json));
             }
             read_bytes += item.get().len() + usize::from(read_bytes > 0);
             let fields: Map<String, Value> = serde_json::from_str(item.get()).unwrap_or_default();

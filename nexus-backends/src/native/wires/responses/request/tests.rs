@@ -9,6 +9,7 @@ use nexus_core::{Effort, ResumeHandle};
 use crate::native::dialect::ModelPlan;
 use crate::native::reply::FunctionCall;
 use crate::native::stored::StoredConversation;
+use crate::native::tools::wire_tool::{ToolForm, WireTool, wire_tools};
 use crate::native::wires::responses::shape::PLAIN;
 use crate::native::wires::responses::shape::TextShape;
 use crate::native::wires::shape::WireShape;
@@ -38,7 +39,7 @@ fn plan(shape: &'static Shape) -> ModelPlan {
     }
 }
 
-fn opening<'a>(plan: &'a ModelPlan, tools: &'a [Value]) -> TurnConstants<'a> {
+fn opening<'a>(plan: &'a ModelPlan, tools: &'a [Arc<WireTool>]) -> TurnConstants<'a> {
     TurnConstants {
         plan,
         server: "http://a.test",
@@ -95,7 +96,8 @@ fn body(conversation: &ResponsesTranscript) -> Value {
 #[test]
 fn a_plain_request_has_strings_for_texts() {
     let plan = plan(&PLAIN);
-    let tools = [json!({ "type": "function", "name": "add" })];
+    let tools =
+        wire_tools(ToolForm::Responses { strict: false }, &[json!({ "type": "function", "name": "add" })]);
     let mut conversation = begun(&opening(&plan, &tools));
     conversation.user(&[PromptBlock::text("Hello.")]);
     assert_eq!(
@@ -116,7 +118,8 @@ fn a_plain_request_has_strings_for_texts() {
 #[test]
 fn a_lite_request_opens_with_its_tools() {
     let plan = plan(&LITE);
-    let tools = [json!({ "type": "function", "name": "add" })];
+    let tools =
+        wire_tools(ToolForm::Responses { strict: false }, &[json!({ "type": "function", "name": "add" })]);
     let mut conversation = begun(&opening(&plan, &tools));
     conversation.user(&[PromptBlock::text("Hello.")]);
     let body = body(&conversation);

@@ -1,9 +1,10 @@
-//! Prices of models, from the settings, and the cost of a reply that they give.
+//! Prices of models, from the settings, and the cost that they give for tokens.
 
 use std::collections::BTreeMap;
 
 use nexus_core::{
-    ModelId, SettingsError, Usage,
+    ErrorKind, ModelId, SettingsError, Usage,
+    harness::Failure,
     turn::{Cost, CostSource, Usd},
 };
 use schemars::JsonSchema;
@@ -76,7 +77,16 @@ impl Prices {
         self.0.contains_key(model.as_str())
     }
 
-    /// Returns the cost of a reply. `requested` is the model's name in the request, and `answered` the name in the reply.
+    /// Returns the failure of a turn with a limit on cost, if the model has no price.
+    pub(crate) fn missing(model: &ModelId) -> Failure {
+        let reason = format!(
+            "a limit on cost needs a price of the model {model}: add `{model}` to `prices` of this backend in nexus.yaml, \
+             or remove the limit"
+        );
+        Failure::new(ErrorKind::Unsupported, reason)
+    }
+
+    /// Returns the cost of a reply or a turn. `requested` is the model's name in the request, and `answered` the name in the answer.
     /// `None` without a price of either name, or without the numbers of input and output tokens.
     pub(crate) fn cost(
         &self,
