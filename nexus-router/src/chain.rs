@@ -9,8 +9,8 @@ use std::{
 };
 
 use nexus_core::{
-    ErrorKind, EventSink, ExecutionBackend, Limit, PromptBlock, SessionMark, Skipped, TurnError, TurnEvent,
-    TurnRequest, TurnResult, harness::is_submitted, turn::Fallback,
+    BackendId, ErrorKind, EventSink, ExecutionBackend, Limit, PromptBlock, SessionMark, Skipped, TurnError,
+    TurnEvent, TurnRequest, TurnResult, harness::is_submitted, turn::Fallback,
 };
 use tokio::time::Instant;
 
@@ -19,9 +19,9 @@ use crate::{
     config::ConfiguredBackend,
     fallback::{PriorAttempts, is_silent, may_go_on, silence},
     hand_over::HandoverBase,
-    hold::{Admission, Hold, Pass, hold_of},
+    hold::{Admission, Hold, Pass},
     permit::RunPermit,
-    reset_wait::ResetWaits,
+    reset_wait::{ResetWaits, Waited},
     run::{Passed, Run, caught, held, refused_still, time_left, until},
 };
 
@@ -86,8 +86,9 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         run.check_restore()?;
         let chain = run.candidates()?;
         let mut walk = Self::begin(run, events, deadline, chain.len() == 1).await?;
+        let mut round: Vec<_> = chain.iter().collect();
         loop {
-            for (position, entry) in chain.iter().enumerate() {
+            for (position, entry) in round.iter().enumerate() {
                 if run.host.cancel.is_cancelled() {
                     return Err(walk.own_error(TurnError::new(ErrorKind::Cancelled, entry.id.clone())));
                 }
@@ -95,27 +96,53 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
                 let request = walk.next_request(entry).await?;
                 walk.announce(entry);
                 let outcome = walk.attempt(admitted, request).await;
-                let is_last = position + 1 == chain.len();
+                let is_last = position + 1 == round.len();
                 if let Some(outcome) = walk.conclude(entry, outcome, is_last) {
                     return outcome;
                 }
             }
-            if !walk.wait_for_reset().await? {
-                return Err(walk.prior.exhausted(run.route.name));
-            }
+            // The others could not run the turn for reasons that do not pass.
+            let free = walk.wait_for_reset().await?;
+            round = chain.iter().filter(|entry| free.contains(&entry.id)).collect();
         }
     }
 
-    /// Waits for the reset of a backend that refused the turn. Returns false if the turn may not wait for any.
-    async fn wait_for_reset(&mut self) -> Result<bool, TurnError> {
-        let waited = self.resets.wait(self.run, self.events, self.deadline).await;
-        let name = self.run.route.name;
-        let waited = waited.map_err(|kind| self.own_error(TurnError::new(kind, name.into())))?;
-        if waited.is_empty() {
-            return Ok(false);
+    /// Waits for the reset of backends that refused the turn, and returns those that take turns again.
+    ///
+    /// # Errors
+    ///
+    /// The error of the turn, if it may not wait for any of them.
+    async fn wait_for_reset(&mut self) -> Result<Vec<BackendId>, TurnError> {
+        let (run, name) = (self.run, self.run.route.name);
+        if self.resets.are_forbidden() {
+            return Err(mem::take(&mut self.prior).exhausted(name));
         }
-        self.prior.reconsider(&waited, &mut self.passed_over);
-        Ok(true)
+        if let Some(next) = self.resets.awaited(run.holds.now()).cloned() {
+            // Nobody can tell changes of these hours from those of the failed attempt, so revert them before the wait.
+            let deadline = *self.deadline;
+            run.restore(&mut self.prior, &mut self.passed_over, &next, &self.mark, self.events, deadline)
+                .await?;
+        }
+        let waited = self.resets.wait(run, self.events, self.deadline).await;
+        match waited.map_err(|kind| self.own_error(TurnError::new(kind, name.into())))? {
+            Waited::Free(backends) => {
+                self.prior.reconsider(&backends, &mut self.passed_over);
+                Ok(backends)
+            }
+            Waited::Over { holds, has_waited } => {
+                let now = run.holds.now();
+                if let ([hold], true) = (&holds[..], self.is_alone) {
+                    return Err(self.own_error(refused_still(hold, now)));
+                }
+                if has_waited {
+                    // The backends were passed over for earlier holds.
+                    let backends: Vec<BackendId> = holds.iter().map(|hold| hold.backend.clone()).collect();
+                    self.prior.reconsider(&backends, &mut self.passed_over);
+                    holds.iter().for_each(|hold| self.prior.skip(held(hold, now)));
+                }
+                Err(mem::take(&mut self.prior).exhausted(name))
+            }
+        }
     }
 
     async fn begin(
@@ -171,10 +198,10 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
     /// Passes over a held backend. The hold is the turn's error if no other backend could run it, and it may not wait.
     fn held<T>(&mut self, hold: &Hold) -> Result<Option<T>, TurnError> {
         let now = self.run.holds.now();
-        if self.is_alone && !self.resets.have_room(hold.until, now) {
+        if self.is_alone && !self.resets.may_wait_for(hold, now) {
             return Err(self.own_error(refused_still(hold, now)));
         }
-        self.resets.add(hold.backend.clone(), hold.probing);
+        self.resets.add_held(hold.clone());
         Ok(self.pass_over(held(hold, now)))
     }
 
@@ -264,20 +291,18 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         let is_submitted = !self.was_submitted && is_submitted(self.run.host.session(), &self.run.request);
         let may_go_on = may_go_on(&error, self.run.route.rule, self.asks_again && !is_last);
         let now = self.run.holds.now();
-        let reset = hold_of(&error, now).map(|hold| hold.until);
+        let refusal = Hold::of_refusal(&entry.id, &error, now);
         // A backend without an alternative may be tried again under a rule that allows no other backend.
         let may_repeat = may_go_on || error.partial().effects.allow_another_try();
-        let is_over = match self.is_alone {
-            true => !(may_repeat && reset.is_some_and(|reset| self.resets.have_room(reset, now))),
-            false => !may_go_on,
-        };
+        let may_wait = refusal.as_ref().is_some_and(|hold| self.resets.may_wait_for(hold, now));
+        let is_over = if self.is_alone { !(may_repeat && may_wait) } else { !may_go_on };
         if is_submitted || is_over {
             return Some(Err(mem::take(&mut self.prior).into_error(error)));
         }
         // A missing answer leads to one more attempt only. A backend that could not run does not count.
         self.asks_again &= error.kind().could_not_run();
-        if reset.is_some() {
-            self.resets.add(entry.id.clone(), false);
+        if let Some(hold) = refusal {
+            self.resets.add_refusing(hold);
         }
         self.passed_over.push(self.prior.fail(&entry.id, error, now));
         None

@@ -210,7 +210,7 @@ impl PriorAttempts {
     /// Forgets that the turn passed over these backends, which it tries again. A backend that left work stays: the next one continues
     /// or reverts that work.
     pub(crate) fn reconsider(&mut self, again: &[BackendId], told: &mut Vec<Skipped>) {
-        let left_work = self.last.as_ref().filter(|_| self.last_effects() != Effects::None);
+        let left_work = self.last.as_ref().filter(|_| !self.last_effects().allow_another_try());
         let left_work = left_work.map(|(backend, _)| backend.clone());
         let stays = |skipped: &Skipped| {
             !again.contains(&skipped.backend)

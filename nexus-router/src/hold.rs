@@ -66,6 +66,13 @@ pub struct Hold {
 }
 
 impl Hold {
+    /// Returns the hold that a failed turn arms. `None` if the vendor did not refuse the turn.
+    pub(crate) fn of_refusal(backend: &BackendId, error: &TurnError, now: SystemTime) -> Option<Self> {
+        let HoldEnd { until, guessed, named_until } = hold_of(error, now)?;
+        let (backend, kind, reason) = (backend.clone(), error.kind(), words_of(error));
+        Some(Self { backend, since: now, until, guessed, named_until, kind, reason, probing: false })
+    }
+
     /// Returns true if this hold suspends its backend at `now`: its time is not over, or a turn is testing the
     /// backend.
     ///
@@ -242,17 +249,7 @@ impl Pass {
     /// Reports that the turn failed. Arms a hold if the vendor refused the turn.
     pub(crate) async fn failed(self, error: &TurnError) {
         let now = self.holds.now();
-        if let Some(HoldEnd { until, guessed, named_until }) = hold_of(error, now) {
-            let hold = Hold {
-                backend: self.backend.clone(),
-                since: now,
-                until,
-                guessed,
-                named_until,
-                kind: error.kind(),
-                reason: words_of(error),
-                probing: false,
-            };
+        if let Some(hold) = Hold::of_refusal(&self.backend, error, now) {
             self.holds.set(&self.backend, Some(hold)).await;
         }
         // Release the probe slot only now, so that the next turn that claims it sees the new hold.
@@ -282,7 +279,7 @@ impl HoldEnd {
 }
 
 /// Returns the end of the hold that an error arms. A time in the past counts as no time.
-pub(crate) fn hold_of(error: &TurnError, now: SystemTime) -> Option<HoldEnd> {
+fn hold_of(error: &TurnError, now: SystemTime) -> Option<HoldEnd> {
     let guess = match error.kind() {
         ErrorKind::RateLimited => Retry::RATE_LIMIT_GUESS,
         ErrorKind::UsageLimit => USAGE_LIMIT_GUESS,

@@ -1,9 +1,15 @@
 //! Waits of a turn for backends that refuse turns until a time.
 //!
 //! A turn waits only if its host allows it ([`TurnHost::with_longest_wait`](nexus_core::TurnHost::with_longest_wait)) and no backend
-//! of its chain can run it now. It goes on at the time that the vendor named, or that the router guessed, and at most some seconds
-//! later, so that not all waiting turns try at once. It looks at the holds meanwhile: a hold that a person releases, or that another
-//! turn clears, ends the wait. No request is sent to a held backend.
+//! of its chain can run it now. It goes on at the time that the vendor named, and at most some seconds later, so that not all waiting
+//! turns try at once. One turn tests the backend then, and the others wait for the end of that turn. No request is sent to a held
+//! backend.
+//!
+//! Without a time of the vendor, each wait is twice as long as the one before, up to 15 minutes more than the guess, and a turn gives
+//! up after some refusals. It does not wait for a plan whose reset is unknown: perhaps somebody has to pay.
+//!
+//! The holds are looked at meanwhile: a hold that a person releases, or that another turn clears, ends the wait. Some stores lose a
+//! hold, so the turn remembers its own refusals.
 
 use std::{
     collections::hash_map::RandomState,
@@ -17,20 +23,26 @@ use tokio::time::{Instant, sleep};
 use crate::{
     attempt::TurnEvents,
     hold::{Hold, later},
-    run::{Run, held},
+    run::Run,
 };
 
 /// Longest time between two looks at the holds. A suspended machine does not count a longer sleep as time, and another process may
 /// release a hold.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
-/// Wait while another turn tests a backend.
-const PROBE_PAUSE: Duration = Duration::from_secs(1);
-/// Longest delay beyond the end of a hold.
+/// Shortest wait, and time between two looks while another turn tests a backend.
+const SHORTEST_SLEEP: Duration = Duration::from_secs(1);
+/// Longest random delay after the end of a hold.
 const MOST_JITTER: Duration = Duration::from_secs(5);
-/// Longest time by which the waits of a turn may exceed their limit: the delays, and the pauses between two looks.
-const MOST_SLACK: Duration = Duration::from_secs(60);
-/// Part of a wait that is at most added to it.
+/// Part of a hold that its random delay is at most.
 const JITTER_PART: u32 = 10;
+/// Longest delay after repeated refusals without a time.
+const MOST_BACKOFF: Duration = Duration::from_secs(15 * 60);
+/// Most refusals of one turn. Each may be a paid attempt.
+const MOST_REFUSALS: usize = 50;
+/// Most refusals of one turn by a backend that names no time.
+const MOST_GUESSED_REFUSALS: usize = 10;
+/// Longest time by which the waits of a turn may exceed their limit: a clock that stands still must not make a wait endless.
+const MOST_SLACK: Duration = Duration::from_secs(60);
 
 /// Backends of a chain that refuse turns until a time, and the waits of a turn for them.
 #[derive(Debug)]
@@ -38,32 +50,88 @@ pub(crate) struct ResetWaits {
     /// Longest time of all waits together. `None` if the turn does not wait.
     longest: Option<Duration>,
     waited: Duration,
-    held: Vec<BackendId>,
-    /// True if another turn tests one of them.
-    is_probing: bool,
+    /// Backends that refuse turns now.
+    held: Vec<HeldBackend>,
+    /// Refusals of this turn, one entry for each.
+    refusals: Vec<BackendId>,
+    /// Between 0 and 1, for the delays of this turn.
+    random: f64,
+}
+
+/// A backend that refuses turns now.
+#[derive(Debug)]
+struct HeldBackend {
+    /// Its hold when it was seen last.
+    hold: Hold,
+    /// True if the store has, or had, the hold.
+    is_stored: bool,
+}
+
+/// The next attempt on a held backend.
+struct NextAttempt {
+    at: SystemTime,
+    hold: Hold,
+}
+
+/// Result of a wait.
+pub(crate) enum Waited {
+    /// These backends take turns again, as far as is known.
+    Free(Vec<BackendId>),
+    /// The turn may not wait, or not any longer.
+    Over {
+        /// The holds of the backends.
+        holds: Vec<Hold>,
+        /// True if it has waited for them.
+        has_waited: bool,
+    },
 }
 
 impl ResetWaits {
     pub(crate) fn of(longest: Option<Duration>) -> Self {
-        Self { longest, waited: Duration::ZERO, held: Vec::new(), is_probing: false }
+        let random = (RandomState::new().hash_one(0) % 1000) as f64 / 1000.0;
+        Self { longest, waited: Duration::ZERO, held: Vec::new(), refusals: Vec::new(), random }
     }
 
-    /// Adds a backend that refuses turns until a time.
-    pub(crate) fn add(&mut self, backend: BackendId, is_probing: bool) {
-        self.is_probing |= is_probing;
-        if !self.held.contains(&backend) {
-            self.held.push(backend);
-        }
+    /// Adds a backend that is held.
+    pub(crate) fn add_held(&mut self, hold: Hold) {
+        self.add(hold, true);
     }
 
-    /// Returns true if the turn may wait until a time.
-    pub(crate) fn have_room(&self, until: SystemTime, now: SystemTime) -> bool {
-        let more = until.duration_since(now).unwrap_or_default();
-        self.longest.is_some_and(|longest| self.waited.saturating_add(more) <= longest)
+    /// Adds a backend that refused this turn.
+    pub(crate) fn add_refusing(&mut self, hold: Hold) {
+        self.refusals.push(hold.backend.clone());
+        self.add(hold, false);
     }
 
-    /// Waits until one of the backends takes turns again, and delays the deadline by that time. Returns the backends, of which none is
-    /// left then, or nothing if there are none or the turn may not wait so long.
+    fn add(&mut self, hold: Hold, is_stored: bool) {
+        self.held.retain(|held| held.hold.backend != hold.backend);
+        self.held.push(HeldBackend { hold, is_stored });
+    }
+
+    /// Returns true if the turn waits for no hold, however short it is.
+    pub(crate) fn are_forbidden(&self) -> bool {
+        self.longest.is_none()
+    }
+
+    /// Returns true if the turn may wait for the end of a hold.
+    pub(crate) fn may_wait_for(&self, hold: &Hold, now: SystemTime) -> bool {
+        let Some(longest) = self.longest else { return false };
+        let has_unknown_reset = hold.guessed && hold.kind == ErrorKind::UsageLimit;
+        let is_refused_too_often = self.refusals.len() >= MOST_REFUSALS
+            || hold.guessed && self.refusals_of(&hold.backend) >= MOST_GUESSED_REFUSALS;
+        // The vendor may have named a later time than the end of the hold.
+        let named = hold.named_until.unwrap_or(hold.until);
+        let left = later(named, self.backoff(hold)).duration_since(now).unwrap_or_default();
+        !has_unknown_reset && !is_refused_too_often && self.waited.saturating_add(left) <= longest
+    }
+
+    /// Returns one of the held backends if the turn may wait for it.
+    pub(crate) fn awaited(&self, now: SystemTime) -> Option<&BackendId> {
+        let mut held = self.held.iter().map(|held| &held.hold);
+        held.find(|hold| self.may_wait_for(hold, now)).map(|hold| &hold.backend)
+    }
+
+    /// Waits until a backend takes turns again, and delays the deadline by that time. Afterwards no backend counts as held.
     ///
     /// # Errors
     ///
@@ -73,60 +141,98 @@ impl ResetWaits {
         run: &Run<'_>,
         events: &mut TurnEvents<'_>,
         deadline: &mut Option<Instant>,
-    ) -> Result<Vec<BackendId>, ErrorKind> {
+    ) -> Result<Waited, ErrorKind> {
         let began = Instant::now();
-        let jitter = RandomState::new().hash_one(&self.held);
         let mut announced = None;
-        while !self.held.is_empty() {
+        loop {
             let now = run.holds.now();
-            let standing = self.standing(run, now).await;
-            // A hold that another turn tests has ended, and is not in the list.
-            let is_free = standing.len() < self.held.len() && !std::mem::take(&mut self.is_probing);
-            if is_free {
-                let waited = began.elapsed();
-                *deadline = deadline.and_then(|deadline| deadline.checked_add(waited));
-                return Ok(std::mem::take(&mut self.held));
+            let attempts = self.next_attempts(run, now).await;
+            let is_awaited = |backend: &BackendId| attempts.iter().any(|next| next.hold.backend == *backend);
+            let backends: Vec<BackendId> = self.held.iter().map(|held| held.hold.backend.clone()).collect();
+            let (awaited, free): (Vec<_>, Vec<_>) = backends.into_iter().partition(is_awaited);
+            if !free.is_empty() {
+                // Even a backend that is free at once is not asked again at once.
+                let rest = SHORTEST_SLEEP.saturating_sub(began.elapsed());
+                run.wait_for(sleep(rest), events, None).await?;
+                *deadline = deadline.and_then(|deadline| deadline.checked_add(began.elapsed()));
+                self.held.clear();
+                return Ok(Waited::Free(free));
             }
-            let until = standing.iter().map(|hold| hold.until).min().filter(|until| *until > now);
-            let pause = match until {
-                Some(until) => {
-                    let left = until.duration_since(now).unwrap_or_default();
-                    let end = later(until, part(jitter, left));
-                    end.duration_since(now).unwrap_or_default().min(LONGEST_SLEEP)
-                }
-                None => PROBE_PAUSE,
-            };
-            let is_new = announced.is_none() || announced != until;
-            // A clock that stands still must not make the wait endless.
+            let awaits =
+                |next: &&NextAttempt| self.may_wait_for(&next.hold, now) || announced == Some(next.at);
+            let first = attempts.iter().filter(awaits).min_by_key(|next| next.at);
             let is_too_long =
                 self.longest.is_none_or(|longest| self.waited > longest.saturating_add(MOST_SLACK));
-            if is_too_long || is_new && !self.have_room(until.unwrap_or(now), now) {
-                break;
+            let Some(first) = first.filter(|_| !is_too_long && !awaited.is_empty()) else {
+                self.held.clear();
+                let holds = attempts.into_iter().map(|next| next.hold).collect();
+                return Ok(Waited::Over { holds, has_waited: announced.is_some() });
+            };
+            let left = first.at.duration_since(now).unwrap_or_default();
+            // Its hold has ended, and another turn tests it. That time is no wait for the vendor.
+            let is_tested = left.is_zero();
+            if !is_tested && announced != Some(first.at) {
+                let held = attempts.iter().map(|next| refusal(&next.hold)).collect();
+                events.push(WaitingForReset::new(first.at, held));
+                announced = Some(first.at);
             }
-            if let Some(until) = until.filter(|_| is_new) {
-                let skipped: Vec<Skipped> = standing.iter().map(|hold| held(hold, now)).collect();
-                events.push(WaitingForReset::new(until, skipped));
-                announced = Some(until);
-            }
+            let pause = if is_tested { SHORTEST_SLEEP } else { left.min(LONGEST_SLEEP) };
             run.wait_for(sleep(pause), events, None).await?;
-            // The wall clock counts a suspended machine too.
-            self.waited += run.holds.now().duration_since(now).unwrap_or(pause).max(pause);
+            if !is_tested {
+                // The wall clock counts a suspended machine too.
+                self.waited += run.holds.now().duration_since(now).unwrap_or(pause).max(pause);
+            }
         }
-        Ok(Vec::new())
     }
 
-    /// Returns the holds that stand at `now`.
-    async fn standing(&self, run: &Run<'_>, now: SystemTime) -> Vec<Hold> {
-        let mut standing = Vec::new();
-        for backend in &self.held {
-            standing.extend(run.holds.look(backend).await.filter(|hold| hold.is_standing(now)));
+    /// Returns the next attempt on each backend that cannot be tried now.
+    async fn next_attempts(&mut self, run: &Run<'_>, now: SystemTime) -> Vec<NextAttempt> {
+        let mut attempts = Vec::new();
+        for index in 0..self.held.len() {
+            let Some(held) = self.held.get_mut(index) else { break };
+            match run.holds.look(&held.hold.backend).await {
+                Some(hold) => (held.hold, held.is_stored) = (hold, true),
+                // It was released.
+                None if held.is_stored => continue,
+                None => {}
+            }
+            let hold = held.hold.clone();
+            let at = later(later(hold.until, self.backoff(&hold)), self.jitter(&hold));
+            let is_standing = hold.is_standing(now);
+            // A hold that ends later and does not count is one of a clock that was set back.
+            let is_over = !is_standing && (at <= now || hold.until > now);
+            if !is_over {
+                attempts.push(NextAttempt { at, hold });
+            }
         }
-        standing
+        attempts
+    }
+
+    fn refusals_of(&self, backend: &BackendId) -> usize {
+        self.refusals.iter().filter(|refusing| *refusing == backend).count()
+    }
+
+    /// Returns the random delay after the end of a hold.
+    fn jitter(&self, hold: &Hold) -> Duration {
+        let length = hold.until.duration_since(hold.since).unwrap_or_default();
+        (length / JITTER_PART).min(MOST_JITTER).mul_f64(self.random)
+    }
+
+    /// Returns the delay after repeated refusals without a time.
+    fn backoff(&self, hold: &Hold) -> Duration {
+        if !hold.guessed {
+            return Duration::ZERO;
+        }
+        let length = hold.until.duration_since(hold.since).unwrap_or_default();
+        let refusals = u32::try_from(self.refusals_of(&hold.backend)).unwrap_or(u32::MAX);
+        let doublings = refusals.saturating_sub(1).min(10);
+        length.saturating_mul((1 << doublings) - 1).min(MOST_BACKOFF)
     }
 }
 
-/// Returns a delay of at most some seconds, and at most a tenth of a wait.
-fn part(random: u64, wait: Duration) -> Duration {
-    let most = (wait / JITTER_PART).min(MOST_JITTER);
-    most.mul_f64((random % 1000) as f64 / 1000.0)
+/// Returns the refusal that caused a hold, in the vendor's words.
+fn refusal(hold: &Hold) -> Skipped {
+    Skipped::new(hold.backend.clone(), hold.reason.clone())
+        .with_kind(Some(hold.kind))
+        .with_until(Some(hold.until))
 }

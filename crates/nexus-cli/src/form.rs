@@ -1,6 +1,6 @@
 //! Questions of an agent at the terminal: the person fills in a form field by field, and reviews it before it is sent.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use nexus::{AgentQuestion, FieldChoice, FieldInput, QuestionField, QuestionReply, QuestionSubject};
 use nexus_core::visible::Visible;
@@ -24,6 +24,8 @@ pub(crate) struct FormDialogue {
     /// Number of fields that have their line.
     asked: usize,
     values: Map<String, Value>,
+    /// Names of the fields that the person left without a value.
+    cleared: BTreeSet<String>,
     tries: u32,
 }
 
@@ -38,7 +40,7 @@ pub(crate) enum FormStep {
 
 impl FormDialogue {
     pub(crate) fn new(question: AgentQuestion) -> Self {
-        Self { question, asked: 0, values: Map::new(), tries: 0 }
+        Self { question, asked: 0, values: Map::new(), cleared: BTreeSet::new(), tries: 0 }
     }
 
     /// Returns the beginning: what the agent asks, and the first line to read.
@@ -78,8 +80,14 @@ impl FormDialogue {
         match parsed {
             Ok(value) => {
                 match value {
-                    Some(value) => drop(self.values.insert(field.name.clone(), value)),
-                    None => drop(self.values.remove(&field.name)),
+                    Some(value) => {
+                        self.cleared.remove(&field.name);
+                        self.values.insert(field.name.clone(), value);
+                    }
+                    None => {
+                        self.cleared.insert(field.name.clone());
+                        self.values.remove(&field.name);
+                    }
                 }
                 (self.asked, self.tries) = (self.asked + 1, 0);
                 FormStep::Ask(self.prompt())
@@ -145,7 +153,8 @@ impl FormDialogue {
 
     /// Returns the proposed value of a field.
     fn proposed(&self, field: &QuestionField) -> Option<Value> {
-        self.values.get(&field.name).or(field.default.as_ref()).cloned()
+        let default = field.default.as_ref().filter(|_| !self.cleared.contains(&field.name));
+        self.values.get(&field.name).or(default).cloned()
     }
 
     fn review(&self) -> String {
@@ -300,10 +309,11 @@ mod tests {
         dialogue.line("Ada");
         let FormStep::Ask(text) = dialogue.line("36") else { panic!("the next field is not asked for") };
         assert!(text.contains("/none: no value"), "{text}");
-        for line in ["/none", "a", "", "c", "", "/none", "", "", ""] {
+        for line in ["/none", "a", "", "c", "", "/none", "/none", "", "", "c", "", "", "", "", ""] {
             assert!(matches!(dialogue.line(line), FormStep::Ask(_)), "{line}");
         }
-        assert_eq!(dialogue.line("y"), answered(json!({ "name": "Ada", "sure": true, "one": "a" })));
+        // Neither the default nor the earlier value comes back by itself.
+        assert_eq!(dialogue.line("y"), answered(json!({ "name": "Ada", "one": "a" })));
     }
 
     #[test]

@@ -369,7 +369,9 @@ impl Turn {
             let worked = self.began.elapsed().saturating_sub(sink.waited);
             *deadline = deadline.saturating_sub(worked).max(Duration::from_millis(1));
         }
-        self.router.run_turn(self.kind.clone(), request, self.host.clone(), sink).await
+        let outcome = self.router.run_turn(self.kind.clone(), request, self.host.clone(), sink).await;
+        sink.end_wait();
+        outcome
     }
 
     /// Returns the request in a mode that stores the vendor's conversation, if the backend can store one.
@@ -408,6 +410,10 @@ impl NumberedSink<'_> {
         self.warnings.push_back(text);
     }
 
+    fn end_wait(&mut self) {
+        self.waited += self.waits_since.take().map(|since| since.elapsed()).unwrap_or_default();
+    }
+
     /// Sends the warnings that no event followed, if the sink is ready.
     async fn flush(&mut self) {
         poll_fn(|context| {
@@ -429,7 +435,7 @@ impl EventSink for NumberedSink<'_> {
 
     fn accept(&mut self, envelope: EventEnvelope) {
         self.order.observe(&envelope.event);
-        self.waited += self.waits_since.take().map(|since| since.elapsed()).unwrap_or_default();
+        self.end_wait();
         self.waits_since = matches!(envelope.event, TurnEvent::Waiting(_)).then(Instant::now);
         self.inner.accept(EventEnvelope::new(self.next, self.began.elapsed(), envelope.event));
         self.next += 1;

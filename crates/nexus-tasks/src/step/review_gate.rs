@@ -1,6 +1,7 @@
 //! Review of a step: its seats, each blind to the others, and the union of their votes.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
@@ -8,8 +9,8 @@ use std::{
 
 use futures::future::join_all;
 use nexus_core::{
-    BackendId, BeforeRetry, ErrorKind, FileTools, ParticipantScope, Retry, ScopeError, Submission,
-    ToolAccess, TurnError, TurnRequest,
+    BackendId, BeforeRetry, ErrorKind, FileTools, ParticipantScope, Retry, ScopeError, Skipped, Submission,
+    ToolAccess, TurnError, TurnRequest, VendorId,
 };
 use nexus_router::{KindError, Panel, Router, Seat};
 use nexus_trees::CommitId;
@@ -67,8 +68,16 @@ struct Gate<'a> {
 struct SeatReport {
     vote: Result<ReviewVote, SilentReviewer>,
     runs: StepEvidence,
-    /// Time at which its backends take turns again. `None` if it voted, failed otherwise, or has waited.
-    held_until: Option<SystemTime>,
+    /// Reset that it could wait for. `None` if it voted, failed otherwise, or has waited.
+    reset: Option<SeatReset>,
+}
+
+/// Reset of the limits that kept a seat from its vote.
+struct SeatReset {
+    /// Earliest time at which one of its backends takes turns again.
+    at: SystemTime,
+    /// Vendors of the backends that refused the turn.
+    vendors: Vec<VendorId>,
 }
 
 impl StepAttempt<'_> {
@@ -124,10 +133,16 @@ impl StepAttempt<'_> {
             let (Some(longest), true) = (self.settings.max_wait_seconds.longest(), is_short) else {
                 return Ok(review);
             };
-            let first = reports.iter().filter_map(|report| report.held_until).min();
-            let Some(first) = first.filter(|_| !self.cancel.is_cancelled()) else { return Ok(review) };
-            let returns =
-                |report: &&mut SeatReport| report.held_until.is_some_and(|until| until <= first + SAME_RESET);
+            let resets = || reports.iter().filter_map(|report| report.reset.as_ref());
+            let voted = review.votes.iter().map(|vote| &vote.vendor);
+            let possible: BTreeSet<_> = voted.chain(resets().flat_map(|reset| &reset.vendors)).collect();
+            let first = resets().map(|reset| reset.at).min();
+            // A wait is of no use if the vendors would be too few even after it.
+            let is_useful = possible.len() >= needed && !self.cancel.is_cancelled();
+            let Some(first) = first.filter(|_| is_useful) else { return Ok(review) };
+            let returns = |report: &SeatReport| {
+                report.reset.as_ref().is_some_and(|reset| reset.at <= first + SAME_RESET)
+            };
             let again = reports.iter_mut().zip(&panel.seats).filter(|(report, _)| returns(report));
             join_all(again.map(async |(report, seat)| *report = self.seat(&gate, seat, Some(longest)).await))
                 .await;
@@ -233,8 +248,8 @@ impl StepAttempt<'_> {
             evidence.take_back();
             report = self.ask(gate, &agent, &evidence, next, longest_wait).await;
         }
-        let held_until = match report.turns.last().map(|turn| turn.outcome.as_ref()) {
-            Some(Err(error)) if longest_wait.is_none() => reset_of(error),
+        let reset = match report.turns.last().map(|turn| turn.outcome.as_ref()) {
+            Some(Err(error)) if longest_wait.is_none() => reset_of(error, gate.router),
             _ => None,
         };
         let vendor = report.turns.last().and_then(|turn| turn.vendor.clone());
@@ -245,8 +260,8 @@ impl StepAttempt<'_> {
         };
         let silent = |reason| SilentReviewer { seat: agent.to_string(), reason };
         let vote = vote.map_err(silent);
-        let held_until = held_until.filter(|_| vote.is_err());
-        SeatReport { vote, runs: evidence.runs(), held_until }
+        let reset = reset.filter(|_| vote.is_err());
+        SeatReport { vote, runs: evidence.runs(), reset }
     }
 
     async fn ask(
@@ -341,17 +356,22 @@ fn united(gate: &Gate<'_>, reports: &[SeatReport], needed: usize) -> StepReview 
     StepReview { votes, silent, evidence, outcome }
 }
 
-/// Returns the time at which a backend that refused the turn takes turns again.
-fn reset_of(error: &TurnError) -> Option<SystemTime> {
+/// Returns the reset of the backends that refused a turn.
+fn reset_of(error: &TurnError, router: &Router) -> Option<SeatReset> {
+    let now = SystemTime::now();
+    let until = match error.retry() {
+        Retry::At(at) => Some(at),
+        other => other.delay(now).map(|delay| now + delay),
+    };
+    let own = Skipped::new(error.backend().clone(), "").with_kind(Some(error.kind())).with_until(until);
     let is_refused =
         |kind| matches!(kind, ErrorKind::RateLimited | ErrorKind::UsageLimit | ErrorKind::Overloaded);
-    let skipped = error.skipped().iter().filter(|skipped| skipped.kind.is_some_and(is_refused));
-    let of_skipped = skipped.filter_map(|skipped| skipped.until).min();
-    let own = is_refused(error.kind()).then(|| match error.retry() {
-        Retry::At(at) => Some(at),
-        other => Some(SystemTime::now() + other.delay(SystemTime::now())?),
-    });
-    of_skipped.into_iter().chain(own.flatten()).min()
+    let skipped = error.skipped().iter().chain([&own]);
+    let refused = skipped.filter(|skipped| skipped.kind.is_some_and(is_refused));
+    let known: Vec<_> = refused.filter_map(|skipped| Some((skipped.until?, &skipped.backend))).collect();
+    let at = known.iter().map(|(until, _)| *until).min()?;
+    let vendors = known.iter().filter_map(|(_, backend)| router.vendor(backend)).collect();
+    Some(SeatReset { at, vendors })
 }
 
 /// Returns the seat without the silent backend, and without the backends that failed before it.

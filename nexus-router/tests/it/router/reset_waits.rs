@@ -1,15 +1,19 @@
 //! A turn whose host lets it wait goes on when a backend takes turns again, and never asks a held one.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::{Duration, SystemTime},
 };
 
+use async_trait::async_trait;
 use nexus_core::{
-    CancelToken, Clock, Effects, ErrorKind, EventEnvelope, Limits, Retry, TurnError, TurnEvent, TurnHost,
-    TurnRequest, TurnResult,
+    BackendId, BeforeRetry, CancelToken, Clock, Effects, ErrorKind, EventEnvelope, Limits, Retry, TurnError,
+    TurnEvent, TurnHost, TurnRequest, TurnResult,
 };
-use nexus_router::Router;
+use nexus_router::{
+    Router,
+    hold::{Hold, HoldStore, HoldStoreError, Revision, Slot, SlotClaim, StoredHold},
+};
 use nexus_testkit::scripted::ScriptedBackend;
 use tokio::time::Instant;
 
@@ -68,7 +72,8 @@ async fn a_turn_waits_for_the_time_of_its_only_backend() {
     let (seen, outcome) = waiting(&router, TurnRequest::new("x"), 2 * HOUR).await;
     let result = outcome.unwrap();
     assert_eq!(result.text, "back");
-    assert_eq!(waits(&seen, began), [(3600, vec!["alpha"])]);
+    let [(seconds, backends)] = &waits(&seen, began)[..] else { panic!("{seen:?}") };
+    assert!((3600..=3605).contains(seconds) && *backends == ["alpha"], "{seconds} {backends:?}");
     assert!((HOUR..HOUR + SLACK).contains(&clock.elapsed()), "{:?}", clock.elapsed());
     // Both attempts are counted, and the backend that answered was not passed over.
     assert_eq!(result.usage.input_tokens, Some(20));
@@ -104,7 +109,8 @@ async fn of_several_the_first_to_return_is_waited_for() {
     let (seen, outcome) = waiting(&router, TurnRequest::new("x"), HOUR).await;
     let result = outcome.unwrap();
     assert_eq!(result.text, "beta");
-    assert_eq!(waits(&seen, began), [(3600, vec!["alpha", "beta"])]);
+    let [(seconds, backends)] = &waits(&seen, began)[..] else { panic!("{seen:?}") };
+    assert!((3600..=3605).contains(seconds) && *backends == ["alpha", "beta"], "{seconds} {backends:?}");
     // The one that is still held was passed over.
     let skipped: Vec<_> = result.provenance.skipped.iter().map(|skipped| skipped.backend.as_str()).collect();
     assert_eq!(skipped, ["alpha"]);
@@ -208,7 +214,7 @@ async fn work_that_was_done_decides_if_the_turn_waits() {
         ("never", Effects::Wrote, false),
     ] {
         let alpha =
-            fake("alpha", [Act::FailLate(ErrorKind::UsageLimit, effects), Act::Answer("back".into())]);
+            fake("alpha", [Act::FailLate(ErrorKind::RateLimited, effects), Act::Answer("back".into())]);
         let text =
             format!("groups: {{ main: [alpha] }}\ntypes: {{ work: {{ group: main, fallback: {rule} }} }}\n");
         let router = waiting_router(&text, &[&alpha]);
@@ -223,4 +229,145 @@ async fn without_leave_no_turn_waits() {
     let router = waiting_router(&chain("alpha"), &[&alpha]);
     let error = run(&router, TurnRequest::new("x")).await.1.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UsageLimit);
+}
+
+/// A vendor that names no time is asked ever less often.
+#[tokio::test(start_paused = true)]
+async fn guessed_waits_grow_from_refusal_to_refusal() {
+    let refused = || Act::Fail(ErrorKind::Overloaded, Retry::Never, "busy");
+    let acts: Vec<Act> = (0..8).map(|_| refused()).chain([Act::Answer("at last".into())]).collect();
+    let alpha = fake("alpha", acts);
+    let router = waiting_router(&chain("alpha"), &[&alpha]);
+    let began = RuntimeClock(Instant::now()).now();
+    let (seen, outcome) = waiting(&router, TurnRequest::new("x"), 24 * HOUR).await;
+    assert_eq!(outcome.unwrap().text, "at last");
+    let ends: Vec<u64> = waits(&seen, began).into_iter().map(|(seconds, _)| seconds).collect();
+    let spans: Vec<u64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(
+        spans.iter().zip([60, 120, 240, 480, 900, 900, 900]).all(|(span, least)| *span >= least),
+        "{ends:?}"
+    );
+    assert!(spans.iter().all(|span| *span < 16 * 60), "{ends:?}");
+}
+
+/// Somebody has to pay where a plan is used up and its vendor names no time.
+#[tokio::test(start_paused = true)]
+async fn a_plan_without_a_known_reset_is_not_waited_for() {
+    let alpha =
+        fake("alpha", [Act::Fail(ErrorKind::UsageLimit, Retry::Never, "no credit"), Act::Answer("x".into())]);
+    let router = waiting_router(&chain("alpha"), &[&alpha]);
+    for _ in 0..2 {
+        let error = waiting(&router, TurnRequest::new("x"), 24 * HOUR).await.1.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UsageLimit);
+    }
+    assert_eq!(alpha.turns(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vendor_that_always_refuses_is_given_up() {
+    let alpha = fake("alpha", [Act::Fail(ErrorKind::Overloaded, Retry::Never, "busy")]);
+    let router = waiting_router(&chain("alpha"), &[&alpha]);
+    let error = waiting(&router, TurnRequest::new("x"), 1000 * HOUR).await.1.unwrap_err();
+    assert_eq!((error.kind(), alpha.turns()), (ErrorKind::Overloaded, 10));
+    let alpha = fake("alpha", [limited(HOUR)]);
+    let router = waiting_router(&chain("alpha"), &[&alpha]);
+    let error = waiting(&router, TurnRequest::new("x"), 1000 * HOUR).await.1.unwrap_err();
+    assert_eq!((error.kind(), alpha.turns()), (ErrorKind::UsageLimit, 50));
+}
+
+/// A hold ends after a day at the latest, and its vendor may have named a later time.
+#[tokio::test(start_paused = true)]
+async fn a_reset_after_the_longest_hold_counts_whole() {
+    let acts = || [limited(72 * HOUR), limited(48 * HOUR), limited(24 * HOUR), Act::Answer("back".into())];
+    let alpha = fake("alpha", acts());
+    let router = waiting_router(&chain("alpha"), &[&alpha]);
+    let clock = Instant::now();
+    waiting(&router, TurnRequest::new("x"), 48 * HOUR).await.1.unwrap_err();
+    assert!(alpha.turns() == 1 && clock.elapsed() < SLACK, "{:?}", clock.elapsed());
+    let alpha = fake("alpha", acts());
+    let router = waiting_router(&chain("alpha"), &[&alpha]);
+    assert_eq!(waiting(&router, TurnRequest::new("x"), 73 * HOUR).await.1.unwrap().text, "back");
+}
+
+/// After the wait only the backends that it was for are tried again.
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_failed_otherwise_is_not_tried_again() {
+    let alpha = fake("alpha", [Act::Fail(ErrorKind::Crashed, Retry::Never, "broken")]);
+    let beta = fake("beta", [limited(HOUR), limited(HOUR), Act::Answer("beta".into())]);
+    let text = "groups: { main: [gone, alpha, beta] }\nbackends: { gone: { kind: gamma-cli } }\n\
+                types: { work: { group: main } }\n";
+    let router = waiting_router(text, &[&alpha, &beta]);
+    let result = waiting(&router, TurnRequest::new("x"), 3 * HOUR).await.1.unwrap();
+    assert_eq!((result.text.as_str(), alpha.turns(), beta.turns()), ("beta", 1, 3));
+    let skipped: Vec<_> = result.provenance.skipped.iter().map(|skipped| skipped.backend.as_str()).collect();
+    assert_eq!(skipped, ["gone", "alpha"]);
+}
+
+/// A store that stores nothing, as one without its server.
+#[derive(Debug)]
+struct BrokenStore;
+
+#[async_trait]
+impl HoldStore for BrokenStore {
+    async fn list(&self) -> Result<Vec<StoredHold>, HoldStoreError> {
+        Err(HoldStoreError::new("no server"))
+    }
+
+    async fn get(&self, _: &BackendId) -> Result<Option<StoredHold>, HoldStoreError> {
+        Err(HoldStoreError::new("no server"))
+    }
+
+    async fn swap(
+        &self,
+        _: &BackendId,
+        _: Option<Revision>,
+        _: Option<Hold>,
+    ) -> Result<bool, HoldStoreError> {
+        Err(HoldStoreError::new("no server"))
+    }
+
+    async fn claim(&self, _: &Slot) -> Result<Option<SlotClaim>, HoldStoreError> {
+        Ok(Some(SlotClaim::new(())))
+    }
+
+    async fn wait_for(&self, _: &[Slot], _: u32) {}
+
+    fn known(&self) -> Vec<Hold> {
+        Vec::new()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_no_store_has_is_waited_for_all_the_same() {
+    let alpha = fake("alpha", [limited(HOUR), limited(HOUR), Act::Answer("back".into())]);
+    let clock = Instant::now();
+    let router = builder(&[&alpha])
+        .clock(Arc::new(RuntimeClock(clock)))
+        .hold_store(Arc::new(BrokenStore))
+        .from_str(&chain("alpha"))
+        .unwrap();
+    assert_eq!(waiting(&router, TurnRequest::new("x"), 3 * HOUR).await.1.unwrap().text, "back");
+    assert!((2 * HOUR..2 * HOUR + SLACK).contains(&clock.elapsed()), "{:?}", clock.elapsed());
+}
+
+/// The changes of a refused attempt are reverted before the wait: later ones may be a person's.
+#[tokio::test(start_paused = true)]
+async fn changes_are_reverted_before_the_wait() {
+    let alpha =
+        fake("alpha", [Act::FailLate(ErrorKind::RateLimited, Effects::Wrote), Act::Answer("back".into())]);
+    let text = "groups: { main: [alpha] }\ntypes: { work: { group: main, fallback: restore } }\n";
+    let router = waiting_router(text, &[&alpha]);
+    let (clock, reverted) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
+    let hook = {
+        let reverted = Arc::clone(&reverted);
+        BeforeRetry::new(move |_| {
+            reverted.lock().unwrap().push(clock.elapsed());
+            async { Ok::<(), std::io::Error>(()) }
+        })
+    };
+    let host = TurnHost::new().with_longest_wait(HOUR).with_before_retry(hook);
+    let result = run_with(&router, TurnRequest::new("x"), host).await.1.unwrap();
+    assert_eq!((result.text.as_str(), result.effects), ("back", Effects::None));
+    assert_eq!(*reverted.lock().unwrap(), [Duration::ZERO]);
+    assert!(clock.elapsed() >= Retry::RATE_LIMIT_GUESS);
 }
