@@ -51,7 +51,7 @@ pub(crate) struct ResetWaits {
     longest: Option<Duration>,
     waited: Duration,
     /// Backends that refuse turns now.
-    held: Vec<HeldBackend>,
+    held: Vec<RefusingBackend>,
     /// Refusals of this turn, one entry for each.
     refusals: Vec<BackendId>,
     /// Between 0 and 1, for the delays of this turn.
@@ -60,7 +60,7 @@ pub(crate) struct ResetWaits {
 
 /// A backend that refuses turns now.
 #[derive(Debug)]
-struct HeldBackend {
+struct RefusingBackend {
     /// Its hold when it was seen last.
     hold: Hold,
     /// True if the store has, or had, the hold.
@@ -105,7 +105,7 @@ impl ResetWaits {
 
     fn add(&mut self, hold: Hold, is_stored: bool) {
         self.held.retain(|held| held.hold.backend != hold.backend);
-        self.held.push(HeldBackend { hold, is_stored });
+        self.held.push(RefusingBackend { hold, is_stored });
     }
 
     /// Returns true if the turn waits for no hold, however short it is.
