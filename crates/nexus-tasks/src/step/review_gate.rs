@@ -37,7 +37,7 @@ use crate::{
 /// Folder in which reviewers and reflectors read.
 pub(super) const REVIEW_FOLDER: &str = "review";
 
-/// Seats whose vendors return within this time of each other are asked together.
+/// Longest time between the resets of seats that run together.
 const SAME_RESET: Duration = Duration::from_secs(10 * 60);
 
 /// Text above a reviewer's brief if the diff is empty.
