@@ -272,6 +272,7 @@ mod tests {
         FormDialogue::new(AgentQuestion::new("Which\u{1b}[2J one?\nNow.", QuestionSubject::Form { fields }))
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "it is written where it is compared")]
     fn answered(values: Value) -> FormStep {
         FormStep::Done(QuestionReply::Answered { values: values.as_object().unwrap().clone() }, "  sent\n")
     }

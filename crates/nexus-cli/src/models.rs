@@ -80,7 +80,7 @@ pub(crate) async fn models(
                     out.nothing(format!("{id}: its server has no model"));
                 }
                 let shown = listing.models.len();
-                listing.models.into_iter().for_each(|model| show(out, id, model));
+                listing.models.iter().for_each(|model| show(out, id, model));
                 if !listing.is_complete {
                     complain(format_args!("{id}: the list has {shown} models, and its server has more"));
                 }
@@ -96,7 +96,7 @@ pub(crate) async fn models(
     Ok(if has_list { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
 }
 
-fn show(out: AnswerWriter, backend: &BackendId, model: OfferedModel) {
+fn show(out: AnswerWriter, backend: &BackendId, model: &OfferedModel) {
     let model = ListedBackendModel {
         backend: backend.clone(),
         model: model.id.as_str().to_owned(),

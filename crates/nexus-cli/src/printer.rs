@@ -267,7 +267,7 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
             TurnEvent::Compacted(compacted) => self.note("~", &compaction_in_words(&compacted)),
             TurnEvent::ContextUsage(context) => self.context = Some(context),
             TurnEvent::QuestionCompleted(_) => {
-                self.note("+", "the page that the agent asked you to open is complete")
+                self.note("+", "the page that the agent asked you to open is complete");
             }
             TurnEvent::MessageEnded(ended) => self.end_message(&ended.message),
             TurnEvent::MessageVoided(voided) => self.withdraw(voided.cause == VoidCause::Retry),

@@ -36,6 +36,7 @@ pub(crate) struct ConversationLogReader {
 
 /// Record of a log, as far as a reader wants it.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a reader has one record at a time")]
 pub(crate) enum LogRecord {
     /// The first record.
     Header(LogHeader),

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fmt::Display;
 
 /// Formats a number with its noun, in the singular for 1.
-pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+pub fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     let plural = match noun.strip_suffix('y') {
         _ if count == N::from(1) => return format!("{count} {noun}"),
         Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),

@@ -279,8 +279,10 @@ mod tests {
         "data: {\"candidates\":[{\"content\":{\"role\":\"model\"},\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":1}}\n\n",
     );
 
-    /// Each wire: a decoder, a valid stream, and the words of which one is in a stream that ends well.
-    const WIRES: [(fn() -> StreamDecoder, &str, &[&str]); 3] = [
+    /// A decoder, a valid stream, and the words of which one is in a stream that ends well.
+    type WireCase = (fn() -> StreamDecoder, &'static str, &'static [&'static str]);
+
+    const WIRES: [WireCase; 3] = [
         (StreamDecoder::chat, CHAT, &["finish_reason", "[DONE]"]),
         (StreamDecoder::messages, MESSAGES, &["message_stop"]),
         (StreamDecoder::gemini, GEMINI, &["finishReason"]),

@@ -10,6 +10,7 @@ use super::CredentialSetting;
 /// Value of a variable or a header.
 #[derive(Clone, Debug, JsonSchema)]
 #[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "a configuration has few of them")]
 pub(crate) enum SettingValue {
     /// The value itself, which is no secret.
     Text(String),

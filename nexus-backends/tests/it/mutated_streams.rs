@@ -171,7 +171,7 @@ fn says_the_answer(answer: &Answer, decoded: &Decoded) -> Result<(), TestCaseErr
     for ((id, name, arguments), (made_id, made_name, made_arguments)) in calls.into_iter().zip(&made) {
         prop_assert_eq!((id, name, arguments), (*made_id, *made_name, made_arguments));
     }
-    let usage = decoded.usage.clone().unwrap_or_default();
+    let usage = decoded.usage.unwrap_or_default();
     prop_assert_eq!(usage.all_input_tokens(), Some(answer.input_tokens));
     prop_assert_eq!(usage.all_output_tokens(), Some(answer.output_tokens));
     Ok(())

@@ -74,6 +74,7 @@ impl Machine {
     }
 
     /// Builds a backend on a machine whose user has this home.
+    #[expect(clippy::needless_pass_by_value, reason = "it is written where it is passed")]
     fn backend_at(&self, settings: Value, home: &Path) -> Arc<dyn ExecutionBackend> {
         let search = match node() {
             Some(node) => format!("{}:/usr/local/bin:/usr/bin:/bin", node.display()),

@@ -191,7 +191,7 @@ fn whole_number(value: &Value) -> Option<i64> {
     })
 }
 
-fn within<T: PartialOrd + std::fmt::Display>(
+fn within<T: Copy + PartialOrd + std::fmt::Display>(
     value: T,
     min: Option<T>,
     max: Option<T>,

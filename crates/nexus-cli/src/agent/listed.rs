@@ -88,7 +88,7 @@ impl ListedAgent {
             vendor: agent.vendor,
             command: agent.command,
             install: agent.install,
-            access: LevelEnforcers::of(agent.access),
+            access: LevelEnforcers::of(&agent.access),
             wire: agent.wire,
             takes_credential: agent.takes_credential,
             hosts: agent.hosts,
@@ -216,7 +216,7 @@ pub(super) fn command_line(words: &[String]) -> String {
 }
 
 impl LevelEnforcers {
-    fn of(access: AccessTable) -> Self {
+    fn of(access: &AccessTable) -> Self {
         let enforcer = JudgedLevel::enforcer_name;
         Self {
             scoped_only: enforcer(access.scoped_only),

@@ -118,7 +118,7 @@ fn after_help(command: &Command, name: &str) -> String {
 
 /// Returns the first sentence of a text, or its part before a colon if that part says enough. Quoted code is never cut.
 fn first_part(text: &str) -> &str {
-    let is_outside_code = |at: &usize| text[..*at].matches('`').count() % 2 == 0;
+    let is_outside_code = |at: &usize| text[..*at].matches('`').count().is_multiple_of(2);
     let sentence = text.match_indices(". ").map(|(at, _)| at).find(is_outside_code);
     let says_enough = |at: &usize| is_outside_code(at) && text[..*at].split(' ').count() > 1;
     let clause = text.match_indices(": ").map(|(at, _)| at).find(says_enough);

@@ -108,9 +108,7 @@ async fn typed_line(prompt: &str, begun: &mut String) -> io::Result<InputLine> {
 fn piped() -> io::Result<mpsc::Receiver<io::Result<String>>> {
     let (sender, lines) = mpsc::channel(1);
     let read = move || {
-        let mut number = 0_u64;
-        for line in io::stdin().lock().split(b'\n') {
-            number += 1;
+        for (number, line) in (1_u64..).zip(io::stdin().lock().split(b'\n')) {
             let text = line.and_then(|line| {
                 let words = format!("line {number} is not UTF-8");
                 let text =

@@ -108,7 +108,7 @@ fn words(prompt: &str) -> Vec<NamedPath> {
                 (Some(end), character) if character == end => quote = None,
                 (None, '"' | '\'') if path.is_empty() => quote = Some(character),
                 (None, '\\') if rest.peek().is_some_and(|after| after.is_whitespace()) => {
-                    path.extend(rest.next())
+                    path.extend(rest.next());
                 }
                 (None, character) if character.is_whitespace() => break,
                 (_, character) => path.push(character),

@@ -163,7 +163,7 @@ impl Drop for DemoServer {
 fn command_line(arguments: &[&str]) -> String {
     let mut text = "$ nexus".to_owned();
     let mut column = text.len();
-    for word in arguments.iter().map(|word| shell_word(word)) {
+    for word in arguments.iter().map(shell_word) {
         let width = word.chars().count() + 1;
         if column + width > WIDTH {
             text.push_str(" \\\n   ");

@@ -129,7 +129,7 @@ pub(super) async fn run(out: AnswerWriter, args: &RunTestbedArgs) -> Result<Exit
             "{}, of which {made} are finished; the rest takes {}",
             counted(runs, "run"),
             shown(bounds)
-        ))
+        ));
     };
     out.event(started, print);
     if !real.is_empty() {

@@ -89,7 +89,7 @@ fn explain_names_the_instructions_of_the_project_that_a_backend_reads() {
         let mut command = folder.command(&["explain", "executor"]);
         let output = command.args(arguments).current_dir(folder.path().join(below)).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        stdout(&output).to_owned()
+        stdout(&output)
     };
     let root = folder.path().canonicalize().unwrap();
     let [outer, inner] = ["repo/AGENTS.md", "repo/part/AGENTS.md"].map(|file| root.join(file));

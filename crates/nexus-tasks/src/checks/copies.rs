@@ -475,7 +475,7 @@ fn open_room(folder: &Path, setup: &[Vec<String>]) -> Result<(LockedFolder, Earl
                 let completed = found.join(READY).symlink_metadata().and_then(|about| about.modified());
                 match (below, ready, completed) {
                     ("tests" | "prepared", Some(ready), Ok(completed)) => {
-                        complete.push((completed, found, ready.tree))
+                        complete.push((completed, found, ready.tree));
                     }
                     _ => remove(&found)?,
                 }
@@ -486,7 +486,7 @@ fn open_room(folder: &Path, setup: &[Vec<String>]) -> Result<(LockedFolder, Earl
                     true => earlier.for_tests.push((path, tree)),
                     // `prepare` looks for the copy at this path only.
                     false if path.ends_with(tree.as_str()) => {
-                        earlier.prepared.push(PreparedCopy { path, tree })
+                        earlier.prepared.push(PreparedCopy { path, tree });
                     }
                     false => remove(&path)?,
                 }

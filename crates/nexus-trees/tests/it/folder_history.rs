@@ -132,7 +132,7 @@ fn ignored_large_and_foreign_files_are_never_touched_even_if_the_rules_change() 
     for (name, content) in [("secret", "key\n"), ("out/x/y", "built\n"), ("sub/inner", "i\n")] {
         write(&at(name), content);
     }
-    write(&at("large"), &"x".repeat(5000));
+    write(&at("large"), "x".repeat(5000));
     fs::create_dir(at("nested")).unwrap();
     place.person_in(&at("nested"), &["init", "-q"]);
     write(&at("nested/file"), "other\n");
@@ -219,7 +219,7 @@ fn the_oldest_turns_are_deleted_with_their_objects() {
     let place = Place::with(&git, &[("a", "1\n")]);
     let (history, folder) = (history(&place), place.project());
     for index in 0..61 {
-        write(&folder.join("a"), &format!("state {index}\n"));
+        write(&folder.join("a"), format!("state {index}\n"));
         history.begin("x").unwrap();
     }
     let turns = history.turns().unwrap();
@@ -381,9 +381,9 @@ fn files_that_the_user_ignores_everywhere_are_left_out() {
     let place = Place::with(&git, &[("a", "1\n")]);
     let (folder, home) = (place.project(), place.folder.path().join("home"));
     write(&home.join("ignored"), ".env\n");
-    write(&home.join("config"), &format!("[core]\n\texcludesFile = {}\n", home.join("ignored").display()));
+    write(&home.join("config"), format!("[core]\n\texcludesFile = {}\n", home.join("ignored").display()));
     write(&folder.join(".env"), "key\n");
-    let git = place.git.clone().with_user_configuration([home.join("config")]);
+    let git = place.git.with_user_configuration([home.join("config")]);
     let history = FolderHistory::open(&git, home.join("undo/one"), &folder).unwrap();
     turn(&history, || {
         write(&folder.join(".env"), "changed\n");

@@ -74,7 +74,7 @@ fn the_vendors_sdk_reads_the_same_text_calls_and_usage() {
                 call[2].as_object_mut().map(|members| members.remove(UNKNOWN_MEMBER));
             }
             let (_, decoded) = decode(wire, [Bytes::from(body.clone())]);
-            let usage = decoded.usage.clone().unwrap_or_default();
+            let usage = decoded.usage.unwrap_or_default();
             let ours = json!({
                 "text": decoded.messages.concat(), "calls": comparable(&decoded),
                 "input": usage.all_input_tokens(), "output": usage.all_output_tokens(),

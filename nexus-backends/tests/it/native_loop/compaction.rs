@@ -148,7 +148,7 @@ async fn a_turn_of_two_hundred_rounds_ends_well_in_a_small_context() {
             assert!(compactions.len() > 3, "{kind}: {compactions:?}");
             match has_window {
                 true => {
-                    assert_eq!(refusals, 0, "{kind}: a known context is never exceeded: {:?}", retries(&ran))
+                    assert_eq!(refusals, 0, "{kind}: a known context is never exceeded: {:?}", retries(&ran));
                 }
                 false => assert_eq!(refusals, compactions.len(), "{kind}: each refusal has one compaction"),
             }

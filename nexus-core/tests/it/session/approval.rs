@@ -267,6 +267,7 @@ fn replies(reply: QuestionReply) -> Approver {
     })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is written where it is compared")]
 fn values(values: Value) -> QuestionReply {
     QuestionReply::Answered { values: values.as_object().unwrap().clone() }
 }

@@ -86,7 +86,7 @@ mod tests {
             (vec![user.clone(), user.clone()], Some("alternate")),
             (vec![user.clone(), call.clone(), user.clone()], Some("without `tool_result`")),
             (vec![user.clone(), call.clone(), late], Some("without `tool_result`")),
-            (vec![user, call.clone()], Some("without `tool_result`")),
+            (vec![user, call], Some("without `tool_result`")),
             (vec![result("1")], Some("unexpected")),
             (vec![blank], Some("non-empty")),
         ] {

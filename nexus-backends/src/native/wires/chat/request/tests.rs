@@ -177,7 +177,7 @@ fn the_head_has_what_the_shape_says() {
     let format =
         json!({ "type": "json_schema", "name": "answer", "schema": { "type": "object" }, "strict": true });
     let more = ChatShape { body: Some(r#"{"thinking":{"type":"enabled"}}"#.into()), ..shape() };
-    let body = body_of(more, &[user(&[text("a")])], &[tool.clone()], Some(&format), Some(9));
+    let body = body_of(more, &[user(&[text("a")])], &[tool], Some(&format), Some(9));
     let wanted = json!({
         "model": "m", "stream": true, "stream_options": { "include_usage": true },
         "tools": [{ "type": "function", "function": { "name": "add", "description": "d", "parameters": { "type": "object" } } }],

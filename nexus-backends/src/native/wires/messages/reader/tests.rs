@@ -63,12 +63,12 @@ fn texts(events: &[TurnEvent]) -> (String, String) {
 }
 
 fn calls(reply: &ModelReply) -> Vec<(&str, &str, &str)> {
-    let call = |item| match item {
-        &OutputItem::Call(ref call) => {
-            Some((call.call_id.as_str(), call.name.as_str(), call.arguments.as_str()))
+    fn call(item: &OutputItem) -> Option<(&str, &str, &str)> {
+        match item {
+            OutputItem::Call(call) => Some((&call.call_id, &call.name, &call.arguments)),
+            _ => None,
         }
-        _ => None,
-    };
+    }
     reply.items.iter().filter_map(call).collect()
 }
 
