@@ -154,7 +154,7 @@ fn a_configuration_that_cannot_be_read_is_not_passed_over() {
         ),
         (
             Box::new(|path: &Path| {
-                rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap()
+                rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap();
             }),
             "not a regular file",
         ),
