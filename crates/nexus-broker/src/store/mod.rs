@@ -37,7 +37,7 @@ pub(crate) async fn changed(changes: &mut Option<watch::Receiver<()>>) {
         None => false,
     };
     if !is_changed {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

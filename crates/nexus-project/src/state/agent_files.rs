@@ -115,14 +115,14 @@ impl ProjectFolder {
     }
 
     /// Reads the log. One that cannot be read counts as empty, because a repository may contain it, and the tasks do not depend on it.
-    fn read_agent_files(&self) -> AgentFiles {
+    fn read_agent_files(&self) -> LoggedAgentFiles {
         self.readable_agent_files().unwrap_or_else(|error| {
             tracing::warn!(%error, "the files that agents changed are not added to their tasks");
-            AgentFiles::default()
+            LoggedAgentFiles::default()
         })
     }
 
-    fn readable_agent_files(&self) -> Result<AgentFiles, ProjectError> {
+    fn readable_agent_files(&self) -> Result<LoggedAgentFiles, ProjectError> {
         let log = self.agent_files();
         if let Ok(found) = fs::symlink_metadata(log.path())
             && found.len() > MOST_READ
@@ -131,7 +131,7 @@ impl ProjectFolder {
             return Err(ProjectError::damaged(log.path(), reason));
         }
         let lines = log.read().map_err(ProjectError::at(log.path()))?;
-        Ok(AgentFiles::of(lines.values.into_iter().map(|(_, line)| line)))
+        Ok(LoggedAgentFiles::of(lines.values.into_iter().map(|(_, line)| line)))
     }
 
     /// Renames a log that cannot be read, so that the next line begins a new one. The caller has the lock.
@@ -158,14 +158,14 @@ impl ProjectFolder {
 
 /// Content of the log: a line for each agent, with all of its files.
 #[derive(Debug, Default)]
-struct AgentFiles {
+struct LoggedAgentFiles {
     /// Agents that ended, in the order of their ends.
     ended: Vec<AgentFilesLine>,
     /// Agents that did not end, in the order of their last edits.
     running: Vec<AgentFilesLine>,
 }
 
-impl AgentFiles {
+impl LoggedAgentFiles {
     fn of(lines: impl Iterator<Item = AgentFilesLine>) -> Self {
         let mut ended = Vec::new();
         let mut running: BTreeMap<(String, String), (usize, BTreeSet<String>)> = BTreeMap::new();

@@ -488,9 +488,13 @@ fn a_hook_sees_a_change_that_restores_size_and_time() {
     assert!(stage.hook(HookEvent::PreToolUse, &call).refusal.is_some());
 }
 
-/// Replaces the log of the files of agents with something that cannot be read as one.
+/// Creates something at a path that is not a log of values.
 #[cfg(unix)]
-fn unreadable_logs() -> [(&'static str, fn(&Path)); 5] {
+type MakeUnreadable = fn(&Path);
+
+/// Returns what may be in the place of the log of the files of agents, each with its name.
+#[cfg(unix)]
+fn unreadable_logs() -> [(&'static str, MakeUnreadable); 5] {
     fn folder(path: &Path) {
         fs::create_dir(path).unwrap();
         fs::write(path.join("file"), "").unwrap();
