@@ -21,8 +21,11 @@ pub fn shared<T: JsonSchema + 'static>() -> Arc<Value> {
     static MADE: Mutex<BTreeMap<TypeId, Arc<Value>>> = Mutex::new(BTreeMap::new());
     let made = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
     let known = made().get(&TypeId::of::<T>()).cloned();
-    // Not under the lock: making the schema of a type may need that of another one.
-    known.unwrap_or_else(|| Arc::clone(made().entry(TypeId::of::<T>()).or_insert(Arc::new(new::<T>()))))
+    known.unwrap_or_else(|| {
+        // Make it before taking the lock: the schema of a type may need that of another one.
+        let schema = Arc::new(new::<T>());
+        Arc::clone(made().entry(TypeId::of::<T>()).or_insert(schema))
+    })
 }
 
 fn new<T: JsonSchema>() -> Value {
@@ -147,6 +150,25 @@ mod tests {
             );
         }
         assert_eq!(MADE.load(std::sync::atomic::Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_schema_may_need_that_of_another_type() {
+        struct Nested;
+        impl JsonSchema for Nested {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                "Nested".into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> Schema {
+                schemars::json_schema!({ "type": "object", "properties": { "inner": of::<Inner>() } })
+            }
+        }
+        // Another thread, so that a deadlock fails the test.
+        let (sender, made) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(of::<Nested>()));
+        let made = made.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
+        assert_eq!(made["properties"]["inner"], of::<Inner>());
     }
 
     #[test]

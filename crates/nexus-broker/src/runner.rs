@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::{
     broker::Broker,
     error::BrokerError,
-    store::{QueueStatus, changed},
+    store::{QueueStatus, burst, changed},
     turn,
 };
 
@@ -57,7 +57,7 @@ impl Broker {
                 () = drain.cancelled() => {}
                 () = end.cancelled() => {}
                 () = self.woken() => {}
-                () = changed(&mut changes) => {}
+                () = changed(&mut changes) => burst().await,
                 () = tokio::time::sleep(wait) => {}
                 Some(ended) = turns.join_next() => report(ended),
             }

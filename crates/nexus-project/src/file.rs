@@ -74,7 +74,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), ProjectError> {
 }
 
 /// Like [`replace`], and returns the stamp of the new file. Its time is that of the clock to the nanosecond, and no later change gives it
-/// the same one.
+/// the same one. `None` if the stamp is unknown, or another process has already changed the file.
 pub(crate) fn replace_stamped(path: &Path, bytes: &[u8]) -> Result<Option<FileStamp>, ProjectError> {
     check_size(path, bytes.len())?;
     replace_io(path, bytes, Durability::Flushed).map_err(ProjectError::at(path))
@@ -117,15 +117,20 @@ fn replace_io(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<O
     }
     // The kernel gives files the time of its last tick. Ignore an error: the file then has that time.
     let _ = pending.as_file().set_modified(SystemTime::now());
-    let stamp = FileStamp::of(&pending.as_file().metadata()?);
+    let written = pending.as_file().metadata()?;
     if durability == Durability::Flushed {
         pending.as_file().sync_all()?;
     }
-    pending.persist(path).map_err(|error| error.error)?;
+    let file = pending.persist(path).map_err(|error| error.error)?;
+    // The new name has changed the stamp.
+    let stamp = file
+        .metadata()
+        .ok()
+        .filter(|found| found.len() == written.len() && found.modified().ok() == written.modified().ok());
     if durability == Durability::Flushed {
         nexus_files::sync_folder(folder)?;
     }
-    Ok(stamp)
+    Ok(stamp.as_ref().and_then(FileStamp::of))
 }
 
 fn keep_mode(file: &File, mode: Permissions) -> io::Result<()> {

@@ -180,7 +180,7 @@ impl ProjectFolder {
         let Some(mut tasks) = ProjectTasks::read(&self.state_path(ProjectTasks::NAME))? else {
             return Ok(None);
         };
-        self.add_agent_files(&mut tasks)?;
+        self.add_agent_files(&mut tasks);
         Ok(Some(tasks))
     }
 
@@ -200,7 +200,11 @@ impl ProjectFolder {
     /// Replaces the tasks. They must come from [`Self::tasks`], under the same lock.
     pub(crate) fn write_tasks(&self, tasks: &ProjectTasks) -> Result<(), ProjectError> {
         write_summarized(&self.state_path(""), tasks)?;
-        self.forget_ended_agents()
+        // The tasks are written, so the call has succeeded. Lines that remain are added again, without effect.
+        if let Err(error) = self.forget_ended_agents() {
+            tracing::warn!(%error, "the files of agents that ended remain in their log");
+        }
+        Ok(())
     }
 
     /// Runs a change under the lock of the project. First completes a change that a dead process began. Creates `.nexus/` if

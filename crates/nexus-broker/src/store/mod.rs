@@ -29,16 +29,21 @@ use crate::{
 /// Pause after a change, so that a burst of changes is one.
 const BURST: Duration = Duration::from_millis(20);
 
-/// Waits for the next change that `changes` reports, and for the burst that it begins. Waits forever if the store reports no changes.
+/// Waits for the next change that `changes` reports. Waits forever if the store reports no changes. A caller that drops the future loses no
+/// change.
 pub(crate) async fn changed(changes: &mut Option<watch::Receiver<()>>) {
     let is_changed = match changes {
         Some(changes) => changes.changed().await.is_ok(),
         None => false,
     };
-    match is_changed {
-        true => tokio::time::sleep(BURST).await,
-        false => std::future::pending().await,
+    if !is_changed {
+        std::future::pending::<()>().await;
     }
+}
+
+/// Waits for the burst that a change begins. The caller notes the change first, because [`changed`] does not return it again.
+pub(crate) async fn burst() {
+    tokio::time::sleep(BURST).await;
 }
 
 /// Store of messages. Several brokers, on one machine or on many, may share one store.
@@ -311,5 +316,29 @@ impl Default for QueueLimits {
             max_outcome_bytes: 768 << 10,
             remembered_for: Duration::from_secs(7 * 24 * 60 * 60),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_is_not_lost_to_an_event_right_after_it() {
+        let (sender, receiver) = watch::channel(());
+        let mut changes = Some(receiver);
+        for _ in 0..3 {
+            sender.send(()).unwrap();
+            // An event of another branch comes before the burst is over.
+            let is_noted = tokio::select! {
+                biased;
+                () = changed(&mut changes) => true,
+                () = tokio::time::sleep(BURST / 4) => false,
+            };
+            assert!(is_noted || timeout(BURST * 4, changed(&mut changes)).await.is_ok());
+        }
+        assert!(timeout(BURST * 4, changed(&mut changes)).await.is_err());
     }
 }

@@ -18,7 +18,10 @@ use super::{
     timed,
     triggers::{TriggerList, Triggers},
 };
-use crate::{error::BrokerError, store::changed};
+use crate::{
+    error::BrokerError,
+    store::{burst, changed},
+};
 
 /// Settings of a scheduler.
 #[non_exhaustive]
@@ -156,7 +159,10 @@ impl Scheduler {
             };
             tokio::select! {
                 () = tokio::time::sleep(until) => {}
-                () = changed(&mut changes), if !has_changed => has_changed = true,
+                () = changed(&mut changes), if !has_changed => {
+                    has_changed = true;
+                    burst().await;
+                }
                 () = self.triggers.times_changed() => read_at = None,
             }
         }

@@ -1,6 +1,6 @@
 //! Handling of each event.
 
-use std::{collections::BTreeSet, mem};
+use std::collections::BTreeSet;
 
 use super::{
     agents::{AgentTracker, TrackedAgent},
@@ -158,13 +158,22 @@ impl ProjectFolder {
         let tracked = self.track(harness, |tracker| {
             if let Some(known) = tracker.agents.iter_mut().rev().find(|known| known.id == *agent) {
                 known.ended_at = Some(Time::now());
-                files = mem::take(&mut known.files_touched);
+                files = known.files_touched.clone();
             }
         });
         noted(&mut reply, "the agent that ends", tracked)?;
-        let (harness, agent) = (harness.to_owned(), agent.clone());
-        let added = self.note_agent_files(&AgentFilesLine { harness, agent, files, has_ended: true });
-        noted(&mut reply, "the files of the agent's task", added)?;
+        let was_tracked = !files.is_empty();
+        let line =
+            AgentFilesLine { harness: harness.to_owned(), agent: agent.clone(), files, has_ended: true };
+        let added = noted(&mut reply, "the files of the agent's task", self.note_agent_files(&line))?;
+        if was_tracked && added.is_some() {
+            // The log has the files of the earlier version now.
+            let forgotten = self.track(harness, |tracker| {
+                let own = tracker.agents.iter_mut().filter(|known| known.id == *agent);
+                own.for_each(|known| known.files_touched.retain(|file| !line.files.contains(file)));
+            });
+            noted(&mut reply, "that the agent's task has the files", forgotten)?;
+        }
         Ok(reply)
     }
 

@@ -5,7 +5,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::OpenOptions,
+    fs::{self, OpenOptions},
+    io,
 };
 
 use nexus_files::JsonLinesLog;
@@ -19,6 +20,10 @@ use crate::{error::ProjectError, file, folder::ProjectFolder};
 const MOST_UNSETTLED: u64 = 1 << 20;
 /// Maximum length of a line, in bytes. Source: that of a line of the log of tools, which has the same files.
 const MOST_LINE: u64 = 4 << 20;
+/// Maximum size of the file that is read, in bytes. Source: our own bound, above [`MOST_UNSETTLED`] and a line.
+const MOST_READ: u64 = 8 << 20;
+/// Suffix of the name of a log that could not be read.
+const UNREADABLE: &str = ".unreadable";
 
 /// Files that an agent changed, or its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,6 +51,7 @@ impl ProjectFolder {
     pub(crate) fn note_agent_files(&self, line: &AgentFilesLine) -> Result<(), ProjectError> {
         let log = self.agent_files();
         self.locked(|| {
+            self.move_unreadable_agent_files()?;
             // Create the log with the default mode of new files, because other users of the project append, too. An existing
             // file is no problem.
             let _ = OpenOptions::new().append(true).create_new(true).open(log.path());
@@ -58,19 +64,18 @@ impl ProjectFolder {
     }
 
     /// Adds the files of each agent that ended to its task in `tasks`: the one that is in progress and names the agent.
-    pub(crate) fn add_agent_files(&self, tasks: &mut ProjectTasks) -> Result<(), ProjectError> {
-        for AgentFilesLine { agent, files, .. } in self.read_agent_files()?.ended {
+    pub(crate) fn add_agent_files(&self, tasks: &mut ProjectTasks) {
+        for AgentFilesLine { agent, files, .. } in self.read_agent_files().ended {
             let own = tasks.tasks.iter_mut().find(|task| {
                 task.agent.as_ref() == Some(&agent) && task.status == ProjectTaskStatus::InProgress
             });
             own.into_iter().for_each(|task| task.files_touched.extend(files.iter().cloned()));
         }
-        Ok(())
     }
 
     /// Removes the lines of agents that ended. The tasks have their files. The caller has the lock.
     pub(crate) fn forget_ended_agents(&self) -> Result<(), ProjectError> {
-        let found = self.read_agent_files()?;
+        let found = self.read_agent_files();
         match found.ended.is_empty() {
             true => Ok(()),
             false => self.write_agent_files(found.running),
@@ -82,7 +87,7 @@ impl ProjectFolder {
         if let Some(tasks) = self.tasks()? {
             self.write_tasks(&tasks)?;
         }
-        let mut running = self.read_agent_files()?.running;
+        let mut running = self.read_agent_files().running;
         // Agents that never end must not make each further line expensive.
         let mut bytes: u64 = running.iter().map(AgentFilesLine::bytes).sum();
         running.retain(|line| {
@@ -109,10 +114,41 @@ impl ProjectFolder {
         }
     }
 
-    fn read_agent_files(&self) -> Result<AgentFiles, ProjectError> {
+    /// Reads the log. One that cannot be read counts as empty, because a repository may contain it, and the tasks do not depend on it.
+    fn read_agent_files(&self) -> LoggedAgentFiles {
+        self.readable_agent_files().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the files that agents changed are not added to their tasks");
+            LoggedAgentFiles::default()
+        })
+    }
+
+    fn readable_agent_files(&self) -> Result<LoggedAgentFiles, ProjectError> {
         let log = self.agent_files();
+        if let Ok(found) = fs::symlink_metadata(log.path())
+            && found.len() > MOST_READ
+        {
+            let reason = format!("it has {} bytes, more than {MOST_READ}", found.len());
+            return Err(ProjectError::damaged(log.path(), reason));
+        }
         let lines = log.read().map_err(ProjectError::at(log.path()))?;
-        Ok(AgentFiles::of(lines.values.into_iter().map(|(_, line)| line)))
+        Ok(LoggedAgentFiles::of(lines.values.into_iter().map(|(_, line)| line)))
+    }
+
+    /// Renames a log that cannot be read, so that the next line begins a new one. The caller has the lock.
+    fn move_unreadable_agent_files(&self) -> Result<(), ProjectError> {
+        let path = self.state_path(AgentFilesLine::NAME);
+        match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // Only a longer file may have a line that is too long.
+            Ok(found) if found.is_file() && found.len() <= MOST_UNSETTLED => return Ok(()),
+            _ => {}
+        }
+        let Err(error) = self.readable_agent_files() else { return Ok(()) };
+        let aside = self.state_path(&format!("{}{UNREADABLE}", AgentFilesLine::NAME));
+        tracing::warn!(%error, ?aside, "the log of the files of agents is renamed, and a new one begins");
+        // A file takes the place of an earlier one. A folder cannot, and a file cannot take that of a folder.
+        let _ = fs::remove_file(&aside);
+        fs::rename(&path, &aside).map_err(ProjectError::at(&path))
     }
 
     fn agent_files(&self) -> JsonLinesLog<AgentFilesLine> {
@@ -122,14 +158,14 @@ impl ProjectFolder {
 
 /// Content of the log: a line for each agent, with all of its files.
 #[derive(Debug, Default)]
-struct AgentFiles {
+struct LoggedAgentFiles {
     /// Agents that ended, in the order of their ends.
     ended: Vec<AgentFilesLine>,
     /// Agents that did not end, in the order of their last edits.
     running: Vec<AgentFilesLine>,
 }
 
-impl AgentFiles {
+impl LoggedAgentFiles {
     fn of(lines: impl Iterator<Item = AgentFilesLine>) -> Self {
         let mut ended = Vec::new();
         let mut running: BTreeMap<(String, String), (usize, BTreeSet<String>)> = BTreeMap::new();

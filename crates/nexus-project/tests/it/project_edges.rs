@@ -1,6 +1,11 @@
 //! What a project's files hold to where somebody means it ill, or where there is very much of it.
 
-use std::{collections::BTreeSet, fs, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use nexus_project::{
     ProjectErrorKind, ProjectFolder,
@@ -381,15 +386,29 @@ fn the_notes_about_agents_stay_small() {
     assert!(known.contains(&json!("1")) && known.contains(&json!("149")) && !known.contains(&json!("0")));
 }
 
-/// Overwrites a file with `text`, so that nothing about the file shows it.
-fn damage_unseen(path: &std::path::Path, text: &str) {
+/// Overwrites a file in place with `text`, of the same length, and restores the time of its last change.
+fn overwrite(path: &Path, text: &str) {
     let before = fs::metadata(path).unwrap();
     let length = usize::try_from(before.len()).unwrap();
     let file = fs::OpenOptions::new().write(true).open(path).unwrap();
     std::io::Write::write_all(&mut &file, format!("{text:length$}").as_bytes()).unwrap();
     file.set_modified(before.modified().unwrap()).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), before.len());
 }
 
+/// Damages a document without an effect on its stamp, by a change of the stamp that its summary has.
+#[cfg(unix)]
+fn damage_unseen(path: &Path, summary: &Path) {
+    use std::os::unix::fs::MetadataExt as _;
+
+    overwrite(path, "damaged");
+    let found = fs::metadata(path).unwrap();
+    let mut stored: Value = serde_json::from_slice(&fs::read(summary).unwrap()).unwrap();
+    stored["stamp"]["changed_ns"] = json!(found.ctime() * 1_000_000_000 + found.ctime_nsec());
+    fs::write(summary, stored.to_string()).unwrap();
+}
+
+#[cfg(unix)]
 #[test]
 fn a_hook_reads_the_summaries_of_tasks_and_plan_and_never_an_old_one() {
     let stage = Stage::new();
@@ -408,8 +427,8 @@ fn a_hook_reads_the_summaries_of_tasks_and_plan_and_never_an_old_one() {
     call["tool_input"] = json!({ "file_path": stage.path("a.txt") });
     let (tasks, plan) = (stage.path(".nexus/state/tasks.json"), stage.path(".nexus/state/plan.json"));
     let (good_tasks, good_plan) = (fs::read(&tasks).unwrap(), fs::read(&plan).unwrap());
-    damage_unseen(&tasks, "damaged");
-    damage_unseen(&plan, "damaged");
+    damage_unseen(&tasks, &stage.path(".nexus/state/.tasks-summary.json"));
+    damage_unseen(&plan, &stage.path(".nexus/state/.plan-summary.json"));
     // No hook reads the files themselves, right after the change too.
     let events = [
         (HookEvent::SessionStart, &session),
@@ -443,4 +462,102 @@ fn a_hook_reads_the_summaries_of_tasks_and_plan_and_never_an_old_one() {
         fs::write(stage.path(".nexus/state/.tasks-summary.json"), text).unwrap();
         assert!(shown(&session).contains("(pending): again"));
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_hook_sees_a_change_that_restores_size_and_time() {
+    let stage = Stage::new();
+    task_of(&stage, "one");
+    let mut call = json!({ "session_id": "s", "cwd": stage.project.root() });
+    call["tool_name"] = json!("Edit");
+    call["tool_input"] = json!({ "file_path": stage.path("a.txt") });
+    assert_eq!(stage.hook(HookEvent::PreToolUse, &call).refusal, None);
+    let tasks = stage.path(".nexus/state/tasks.json");
+    let good = fs::read_to_string(&tasks).unwrap();
+    // The kernel's clock has ticked since the file was written.
+    std::thread::sleep(Duration::from_millis(50));
+    overwrite(&tasks, &good.replace("\"one\"", "\"two\""));
+    let shown = stage.hook(HookEvent::SessionStart, &call).context.unwrap();
+    assert!(shown.contains("(in_progress): two"), "{shown}");
+    // The summary of this content is stored once its time is reliable.
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(stage.hook(HookEvent::PreToolUse, &call).refusal, None);
+    std::thread::sleep(Duration::from_millis(50));
+    overwrite(&tasks, "damaged");
+    assert!(stage.hook(HookEvent::PreToolUse, &call).refusal.is_some());
+}
+
+/// Creates something at a path that is not a log of values.
+#[cfg(unix)]
+type MakeUnreadable = fn(&Path);
+
+/// Returns what may be in the place of the log of the files of agents, each with its name.
+#[cfg(unix)]
+fn unreadable_logs() -> [(&'static str, MakeUnreadable); 5] {
+    fn folder(path: &Path) {
+        fs::create_dir(path).unwrap();
+        fs::write(path.join("file"), "").unwrap();
+    }
+    fn link(path: &Path) {
+        std::os::unix::fs::symlink("/dev/zero", path).unwrap();
+    }
+    fn pipe(path: &Path) {
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    }
+    fn long_line(path: &Path) {
+        fs::write(path, "x".repeat(5 << 20)).unwrap();
+    }
+    fn huge(path: &Path) {
+        fs::File::create(path).unwrap().set_len(1 << 40).unwrap();
+    }
+    [("folder", folder), ("link", link), ("pipe", pipe), ("long line", long_line), ("huge", huge)]
+}
+
+#[cfg(unix)]
+#[test]
+fn a_log_that_cannot_be_read_hinders_no_tool_and_is_replaced() {
+    for (name, make) in unreadable_logs() {
+        let stage = Stage::new();
+        let log = stage.path(".nexus/state/agent-files.jsonl");
+        make(&log);
+        let task = task_of(&stage, "one");
+        assert_eq!(touched(&stage, task), [""; 0], "{name}");
+        edit(&stage, "one", "a.txt");
+        stage.hook(HookEvent::SubagentComplete, &of_agent(&stage, "one"));
+        assert_eq!(touched(&stage, task), ["a.txt"], "{name}");
+        assert!(fs::symlink_metadata(log.with_extension("jsonl.unreadable")).is_ok(), "{name}");
+        let files_touched = BTreeSet::new();
+        let update = TaskUpdateRequest { task, status: Completed, agent: None, files_touched };
+        stage.project.task_update(update).unwrap();
+        assert!(!log.exists(), "{name}");
+        assert_eq!(touched(&stage, task), ["a.txt"], "{name}");
+    }
+}
+
+#[test]
+fn the_files_of_an_agent_of_an_earlier_version_survive_a_failure() {
+    let stage = Stage::new();
+    let task = task_of(&stage, "one");
+    stage.hook(HookEvent::SubagentSpawn, &of_agent(&stage, "one"));
+    let path = stage.path(".nexus/state/claude/agent-tracker.json");
+    let mut tracker: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    tracker["agents"][0]["files_touched"] = json!(["a.txt"]);
+    fs::write(&path, tracker.to_string()).unwrap();
+    // Two folders, so that the log can neither be written nor be renamed.
+    let log = stage.path(".nexus/state/agent-files.jsonl");
+    let folders = [log.clone(), log.with_extension("jsonl.unreadable")];
+    for folder in &folders {
+        fs::create_dir(folder).unwrap();
+        fs::write(folder.join("file"), "").unwrap();
+    }
+    let harness = Harness::find("claude").unwrap();
+    let input = harness.read(&of_agent(&stage, "one"));
+    stage.project.on_hook(&harness, HookEvent::SubagentComplete, &input).unwrap_err();
+    for folder in &folders {
+        fs::remove_dir_all(folder).unwrap();
+    }
+    stage.hook(HookEvent::SubagentComplete, &of_agent(&stage, "one"));
+    assert_eq!(touched(&stage, task), ["a.txt"]);
+    assert!(!fs::read_to_string(&path).unwrap().contains("a.txt"));
 }

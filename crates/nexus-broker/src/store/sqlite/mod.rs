@@ -21,6 +21,7 @@ use nexus_files::{Journal, JournalKind};
 use rusqlite::{Connection, TransactionBehavior};
 use serde_json::Value;
 use tokio::{
+    runtime::Handle,
     sync::{Mutex as AsyncMutex, Notify, watch},
     task::{AbortHandle, spawn_blocking},
     time::{Instant, sleep_until, timeout_at},
@@ -37,7 +38,7 @@ use crate::{
 };
 
 /// Interval of the check for changes by other processes, while a caller waits and the system reports none. Reads SQLite's own counter of
-/// commits.
+/// commits. Also the pause after a reported change.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval of the check for lapsed leases.
 const LAPSE_INTERVAL: Duration = Duration::from_secs(1);
@@ -347,7 +348,10 @@ impl BrokerStore for SqliteStore {
                 let next = (looked + LAPSE_INTERVAL).min(until);
                 tokio::select! {
                     () = changed => {}
-                    Ok(()) = changes.changed() => {}
+                    Ok(()) = changes.changed() => {
+                        // Many commits in a row are one change.
+                        sleep_until((Instant::now() + POLL_INTERVAL).min(until)).await;
+                    }
                     () = sleep_until(next) => {}
                 }
                 if Instant::now() >= until {
@@ -372,7 +376,10 @@ impl BrokerStore for SqliteStore {
     }
 
     fn changes(&self) -> Option<watch::Receiver<()>> {
-        let changes = self.0.file_changes.get_or_init(|| FileChanges::of(self.0.place.path()));
+        // A caller outside of a runtime polls. A later one may be in a runtime.
+        let runtime = Handle::try_current().ok()?;
+        let begin = || FileChanges::of(self.0.place.path(), &self.0.connection, &runtime);
+        let changes = self.0.file_changes.get_or_init(begin);
         changes.as_ref().map(FileChanges::subscribe)
     }
 

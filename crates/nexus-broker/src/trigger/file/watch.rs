@@ -24,7 +24,10 @@ use super::{
     settle::{Settled, Settling},
     system::{SystemWatch, Touched},
 };
-use crate::{error::BrokerError, store::changed};
+use crate::{
+    error::BrokerError,
+    store::{burst, changed},
+};
 
 /// Interval of the scans of files whose changes the system does not report, because their folder is missing or cannot be
 /// watched.
@@ -106,6 +109,7 @@ impl<'t> FileWatch<'t> {
                 () = touched.wake.notified() => {}
                 () = changed(&mut changes) => {
                     read_at = read_at.min(last_read.map_or(now, |last| last + self.read_every));
+                    burst().await;
                 }
                 () = self.triggers.files_changed() => read_at = Instant::now(),
             }

@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -289,4 +290,30 @@ async fn a_message_that_was_set_aside_waits_at_its_old_place_where_it_can_be_rea
     assert_eq!(newer.queues().await.unwrap()[0].waiting, [0, 2, 0, 0]);
     assert_eq!(drain(&newer, "q").await, ["m", "n"]);
     assert!(store.queues().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_change_of_a_linked_file_is_reported() {
+    let file = File::new();
+    let store = open(&file.path()).await.unwrap();
+    let link = file.0.path().join("elsewhere/link.sqlite");
+    fs::create_dir(link.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(file.path(), &link).unwrap();
+    let linked = open(&link).await.unwrap();
+    let mut changes = linked.changes().unwrap();
+    // The first looks of the watch are over.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    changes.mark_unchanged();
+    store.put("q", &message("m", &*Hands::new())).await.unwrap();
+    // A look without a report would find it 5 s after the start.
+    tokio::time::timeout(Duration::from_secs(4), changes.changed()).await.unwrap().unwrap();
+}
+
+#[test]
+fn a_caller_outside_of_a_runtime_polls() {
+    let file = File::new();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let store = runtime.block_on(open(&file.path())).unwrap();
+    assert!(store.changes().is_none());
+    assert!(runtime.block_on(async { store.changes() }).is_some());
 }
