@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::HeaderMap;
 use nexus_core::{
-    Effort, EventSink, MessageId, ModelId, PromptBlock, TurnEvent,
+    Effort, ErrorKind, EventSink, Limit, MessageId, ModelId, PromptBlock, TurnEvent,
     harness::{Failure, ModelCall},
 };
 
@@ -111,14 +111,21 @@ impl TurnLoop<'_> {
                 let left = self.context.watch.remaining();
                 let patience = left.map_or(PATIENCE, |left| PATIENCE.min(left / 2));
                 self.context.watch.shorten(patience);
+                let requests_before = self.requests;
                 let asked = self.request_summary(model, setup, items, max_bytes, output_tokens, events).await;
                 self.context.watch.restore_deadline();
                 // The limits on silence apply again from the next request of the turn.
                 self.context.watch.rest();
                 match asked {
                     Ok(outcome) => outcome,
-                    Err(failure) if self.is_over() => return Err(failure),
-                    Err(_) => Err("it did not answer in time".to_owned()),
+                    Err(failure) if self.is_over() || !is_impatience(failure.kind) => return Err(failure),
+                    Err(_) => {
+                        // The server may charge for a request whose reply nobody read.
+                        if self.requests > requests_before {
+                            self.knows_cost(None, Some(model))?;
+                        }
+                        Err("it did not answer in time".to_owned())
+                    }
                 }
             }
         };
@@ -161,8 +168,8 @@ impl TurnLoop<'_> {
         Ok(tokens.min(MAX_OUTPUT_TOKENS))
     }
 
-    /// Requests a summary once. The outer `Err` ends the turn or the wait for the summary; the inner one is the reason of a
-    /// failure.
+    /// Requests a summary once. The outer `Err` ends the turn, except for an expired time limit, which may end only the wait
+    /// for the summary. The inner one is the reason of a failure.
     async fn request_summary(
         &mut self,
         model: &ModelId,
@@ -264,6 +271,11 @@ fn effort(plan: &ModelPlan) -> Option<Effort> {
         return None;
     }
     Effort::Low.clamp_to(&plan.efforts).map(|effort| effort.applied).filter(|effort| *effort <= Effort::Low)
+}
+
+/// Returns true if a time limit has expired, which may be the limit on the wait for a summary.
+fn is_impatience(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::LimitReached(Limit::Deadline) | ErrorKind::Starved(_))
 }
 
 fn in_words(failure: &Failure) -> String {

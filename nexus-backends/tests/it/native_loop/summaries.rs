@@ -293,3 +293,30 @@ async fn a_cancelled_turn_ends_while_a_summary_is_awaited() {
         assert_eq!(ended.unwrap_err().kind(), ErrorKind::Cancelled, "{kind}");
     }
 }
+
+#[tokio::test]
+async fn a_summary_of_unknown_cost_ends_a_turn_with_a_limit_on_cost() {
+    type Summarize = fn(&Conversation) -> Reply;
+    let lost: [(&str, Summarize); 3] = [
+        ("no usage", |_| Reply::text("SUMMARY").without_usage()),
+        ("it breaks off", |_| Reply::text("SUMMARY").broken("server_error", "It broke.").without_usage()),
+        ("it is silent", |_| Reply::text("SUMMARY").stalled()),
+    ];
+    let price = json!({ "input": 1, "output": 1 });
+    let settings = json!({ "prices": { "main-model": price, "small-model": price } });
+    for (kind, dialect) in WIRES {
+        for (why, summarize) in lost {
+            // The Messages API always reports a usage.
+            if kind == "messages" && why != "it is silent" {
+                continue;
+            }
+            let sim = server(dialect, 120, summarize);
+            let limits = Limits::new().with_deadline(Duration::from_secs(8)).with_cost(Usd(1_000.0));
+            let ran = run(&*at(kind, &sim, &settings), request().with_limits(limits), log_reader()).await;
+            assert_eq!(ran.error().kind(), ErrorKind::LimitReached(Limit::Cost), "{kind}, {why}");
+            assert!(ran.error().to_string().contains("small-model"), "{kind}, {why}: {}", ran.error());
+            let calls = sim.main_calls();
+            assert!(is_summary(&calls.last().unwrap().conversation), "{kind}, {why}: nothing follows it");
+        }
+    }
+}
