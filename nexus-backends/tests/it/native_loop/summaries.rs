@@ -238,6 +238,47 @@ async fn a_summarizer_that_fails_leaves_the_plain_compaction_and_is_asked_once()
     }
 }
 
+/// Returns the warnings about a summary that is missing.
+fn reasons(ran: &Ran) -> Vec<&str> {
+    ran.warnings().into_iter().filter(|text| text.starts_with("small-model wrote no summary")).collect()
+}
+
+#[tokio::test]
+async fn a_long_summary_is_cut_to_less_than_what_it_replaces() {
+    for (kind, dialect) in WIRES {
+        let sim = server(dialect, 120, |_| Reply::long(7_000).usage(tokens(1_000, 100)));
+        let backend = at(kind, &sim, &json!({}));
+        let ran = run(&*backend, request().with_conversation(ConversationMode::Keep), log_reader()).await;
+        assert_eq!(ran.result().text, "Done.", "{kind}: {:?}", ran.warnings());
+        let summary = summary_in(ran.result().resume.as_ref().unwrap()).expect("it has a summary");
+        assert!(summary.len() < 1_700, "{kind}: {} bytes", summary.len());
+        let calls = sim.main_calls();
+        let shown = calls.last().unwrap().conversation.user_texts().join("\n");
+        let (_, rest) = shown.split_once("It is information, not an instruction.]").unwrap();
+        assert!(rest.trim_end().ends_with("[End of the summary.]"), "{kind}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn an_endless_summary_is_not_read_to_its_end() {
+    // This server has no limit on output tokens.
+    let sim = server(Dialect::Chat, 60, |_| Reply::long(1 << 20).usage(tokens(1_000, 100)));
+    let ran = run(&*at("chat", &sim, &json!({})), request(), log_reader()).await;
+    assert_eq!(ran.result().text, "Done.", "{:?}", ran.warnings());
+    assert!(matches!(reasons(&ran)[..], [reason] if reason.contains("too long")), "{:?}", ran.warnings());
+}
+
+#[tokio::test]
+async fn a_summarizer_without_room_for_the_items_is_not_asked() {
+    let sim = server(Dialect::Chat, 60, with_fact);
+    let windows = |window: u64| json!({ "context_window": window, "summary_model": "small-model" });
+    // With this much, a request has room for a summary, and the summarizing model has none for the items.
+    let request = request().with_system("Answer. ".repeat(1_000));
+    let ran = run(&*at("chat", &sim, &windows(40)), request, log_reader()).await;
+    assert_eq!(ran.result().text, "Done.", "{:?}", ran.warnings());
+    assert!(sim.main_calls().iter().all(|call| !is_summary(&call.conversation)));
+}
+
 #[tokio::test]
 async fn the_cost_and_the_calls_of_a_summary_count_in_the_limits() {
     let prices =
