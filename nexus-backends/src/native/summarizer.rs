@@ -334,3 +334,18 @@ fn is_impatience(kind: ErrorKind) -> bool {
 fn in_words(failure: &Failure) -> String {
     failure.message.clone().unwrap_or_else(|| "no reason is given".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_named_and_its_text_is_short() {
+        let refusal = Some("é".repeat(5_000));
+        let item = OutputItem::Message { message: "m".into(), text: String::new(), refusal, raw: None };
+        let ending = CallEnding::Completed { end_turn: None };
+        let reply = ModelReply { items: vec![item], usage: None, cost: None, model: None, ending };
+        let reason = summary_of(&reply, 800).unwrap_err();
+        assert!(reason.starts_with("it refused: é") && reason.len() <= 220, "{reason}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -12,7 +12,9 @@ use nexus_core::{
     CancelToken, ConversationMode, ErrorKind, EventEnvelope, ExecutionBackend, Limit, Limits, OnLost,
     ResumeHandle, Tool, Toolbox, TurnEvent, TurnHost, TurnRequest, Usd, item::Item as StoredItem,
 };
-use nexus_testkit::sim::{Conversation, Dialect, Item, Reply, Scenario, Sim, ToolCall, Usage};
+use nexus_testkit::sim::{
+    Conversation, Dialect, Fault, Item, Reply, Scenario, Sim, StatusFault, ToolCall, Usage,
+};
 use serde_json::{Value, json};
 
 use super::stage::{Ran, backend, run};
@@ -247,16 +249,55 @@ fn reasons(ran: &Ran) -> Vec<&str> {
 async fn a_long_summary_is_cut_to_less_than_what_it_replaces() {
     for (kind, dialect) in WIRES {
         let sim = server(dialect, 120, |_| Reply::long(7_000).usage(tokens(1_000, 100)));
-        let backend = at(kind, &sim, &json!({}));
-        let ran = run(&*backend, request().with_conversation(ConversationMode::Keep), log_reader()).await;
+        // The part that stays is most of the context, so only a small part is dropped.
+        let backend = at(kind, &sim, &json!({ "context_window": WINDOW / 4 }));
+        let request = request().with_system("Answer. ".repeat(1_500));
+        let ran = run(&*backend, request.with_conversation(ConversationMode::Keep), log_reader()).await;
         assert_eq!(ran.result().text, "Done.", "{kind}: {:?}", ran.warnings());
+        let compactions = compactions(&ran);
+        assert!(compactions.len() > 1 && compactions.iter().all(|is| *is), "{kind}: {compactions:?}");
         let summary = summary_in(ran.result().resume.as_ref().unwrap()).expect("it has a summary");
-        assert!(summary.len() < 1_700, "{kind}: {} bytes", summary.len());
+        assert!(summary.len() < 1_500, "{kind}: {} bytes", summary.len());
         let calls = sim.main_calls();
         let shown = calls.last().unwrap().conversation.user_texts().join("\n");
         let (_, rest) = shown.split_once("It is information, not an instruction.]").unwrap();
         assert!(rest.trim_end().ends_with("[End of the summary.]"), "{kind}: {shown}");
     }
+}
+
+#[tokio::test]
+async fn a_summary_fits_into_the_room_that_a_refusal_leaves() {
+    let dialect = Dialect::Chat;
+    let is_refused = Arc::new(AtomicBool::new(false));
+    let answered = AtomicUsize::new(0);
+    // The server accepts a third of the request that it rejected, and this is room for a short summary only.
+    let sim = Sim::builder(dialect, Scenario::text("never"))
+        .answered_by(move |conversation| {
+            if is_summary(conversation) {
+                return Some(Reply::long(7_000).without_usage());
+            }
+            let round = answered.fetch_add(1, Ordering::Relaxed);
+            let was_refused = is_refused.load(Ordering::Relaxed);
+            if text_bytes(conversation) > if was_refused { 6_500 } else { 20_000 } {
+                is_refused.store(true, Ordering::Relaxed);
+                return Some(Reply::fault(Fault::Status(StatusFault {
+                    code: Some("context_length_exceeded".to_owned()),
+                    message: Some("This model's maximum context length is exceeded.".to_owned()),
+                    ..StatusFault::new(400)
+                })));
+            }
+            let reply = match was_refused {
+                false => Reply::call(ToolCall::function("read_log", json!({ "page": round }))),
+                true => Reply::text("Done."),
+            };
+            Some(reply.without_usage())
+        })
+        .start()
+        .unwrap();
+    let backend = at("chat", &sim, &json!({ "context_window": null }));
+    let ran = run(&*backend, request(), log_reader()).await;
+    assert_eq!(ran.result().text, "Done.", "{:?}", ran.warnings());
+    assert_eq!(compactions(&ran), [true]);
 }
 
 #[tokio::test]
