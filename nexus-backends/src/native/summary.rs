@@ -80,21 +80,21 @@ fn lines(items: &[impl AsRef<Item>], max_bytes: usize) -> Option<String> {
     }
     let end = others(&lines).count().saturating_sub(last);
     let left_out = json!({ "left_out_items": end.saturating_sub(first) }).to_string();
-    let (mut kept_lines, mut index) = (Vec::new(), 0);
+    let (mut fitting_lines, mut index) = (Vec::new(), 0);
     for (is_summary, line) in &lines {
         if *is_summary {
-            kept_lines.push(line.as_str());
+            fitting_lines.push(line.as_str());
             continue;
         }
         if index == first {
-            kept_lines.push(&left_out);
+            fitting_lines.push(&left_out);
         }
         if index < first || index >= end {
-            kept_lines.push(line);
+            fitting_lines.push(line);
         }
         index += 1;
     }
-    Some(kept_lines.join("\n"))
+    Some(fitting_lines.join("\n"))
 }
 
 /// Returns the lines that are no summaries.
