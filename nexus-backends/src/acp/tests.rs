@@ -261,6 +261,25 @@ fn the_host_is_asked_and_a_turn_that_stops_waits_for_no_answer() {
 }
 
 #[test]
+fn the_tokens_of_a_second_prompt_are_counted_once() {
+    let after = |input: u64, output: u64| {
+        let mut agent = Exchange::prompted(ToolAccess::ReadOnly);
+        let mut answer = |id: u64, input: u64, output: u64| {
+            let usage =
+                json!({ "inputTokens": input, "outputTokens": output, "totalTokens": input + output });
+            agent.hears(&json!({ "id": id, "result": { "stopReason": "end_turn", "usage": usage } }));
+            let usage = agent.step.usage.take().unwrap();
+            agent.translator.repair("Answer with JSON.", &mut agent.step);
+            (usage.input_tokens.unwrap(), usage.output_tokens.unwrap())
+        };
+        assert_eq!(answer(3, 100, 50), (100, 50));
+        answer(4, input, output)
+    };
+    assert_eq!(after(160, 60), (160, 60), "totals of the session");
+    assert_eq!(after(160, 10), (260, 60), "counts of the second prompt");
+}
+
+#[test]
 fn an_end_is_no_success_by_itself() {
     let text =
         json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "Half an" } });

@@ -37,6 +37,7 @@ use super::sign_in::{AgentLogin, TERMINAL_AUTH};
 use super::tool_calls::{ReportedCalls, option};
 use crate::cli::caller_tools::{CallerTools, SERVER};
 use crate::cli::permission::{Permission, Permissions};
+use crate::cli::stats::difference;
 use crate::cli::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator};
 
 /// Revision of the protocol. Source: the protocol.
@@ -98,7 +99,10 @@ pub(crate) struct AcpTranslator {
     /// All text of the answer to this prompt.
     said: String,
     calls: ReportedCalls,
+    /// Usage of all prompts.
     usage: Usage,
+    /// Last usage that an answer to a prompt reported.
+    last_report: Usage,
     cost_before: Option<f64>,
     /// The fill of the context that was reported last.
     context: Option<ContextUsage>,
@@ -187,6 +191,7 @@ impl AcpTranslator {
             said: String::new(),
             calls,
             usage: Usage::new(),
+            last_report: Usage::new(),
             cost_before: None,
             context: None,
             permissions: BTreeMap::new(),
@@ -392,7 +397,12 @@ impl AcpTranslator {
             UsageReport::None => None,
         };
         if let Some(usage) = usage {
-            self.usage = self.usage.plus(&usage);
+            let of_prompt = match self.script.usage {
+                UsageReport::MetaWithCached => usage,
+                _ => usage_of_prompt(&usage, &self.last_report),
+            };
+            self.usage = self.usage.plus(&of_prompt);
+            self.last_report = usage;
             step.usage = Some(self.usage);
         }
         let is_uncounted = usage.is_some_and(|usage| usage.output_tokens == Some(0));
@@ -807,4 +817,21 @@ fn write(step: &mut Step, message: &Value) {
     let mut line = message.to_string();
     line.push('\n');
     step.write(line);
+}
+
+/// Returns the usage of a prompt from the report in its answer. `before` is the report of the prompt before it in the session.
+///
+/// The protocol names the report the usage "for this turn", and its counts the totals "across all turns". Agents do one or the
+/// other, so counts that are not smaller are totals. Source: `PromptResponse` and `Usage` in `v1/agent.rs` of
+/// agent-client-protocol-schema.
+fn usage_of_prompt(report: &Usage, before: &Usage) -> Usage {
+    let pairs = [
+        (report.input_tokens, before.input_tokens),
+        (report.cache_read_tokens, before.cache_read_tokens),
+        (report.cache_write_tokens, before.cache_write_tokens),
+        (report.output_tokens, before.output_tokens),
+        (report.reasoning_tokens, before.reasoning_tokens),
+    ];
+    let is_total = pairs.iter().all(|(now, before)| now.unwrap_or(0) >= before.unwrap_or(0));
+    if is_total { difference(report, before) } else { *report }
 }

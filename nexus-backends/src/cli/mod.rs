@@ -66,7 +66,7 @@ pub(crate) mod settings;
 mod slow_host_tests;
 pub(crate) mod startup;
 mod state;
-mod stats;
+pub(crate) mod stats;
 pub(crate) mod sweep;
 mod translator;
 mod turn;

@@ -357,7 +357,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
         // Declared after the home, so dropped before it: then no process can write to the home any more.
         let process = invocation.spawn().map_err(|error| not_started(&error))?;
         self.state.log.provenance.containment = Some(process.containment());
-        self.state.stats.begin_process(&self.state.log);
+        self.state.stats.begin_process(&mut self.state.log);
         self.state.watch.restart();
         let drive = Drive {
             process: &process,

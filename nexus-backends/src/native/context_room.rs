@@ -2,9 +2,10 @@
 
 use nexus_core::{EventSink, harness::Failure, turn::ConversationCompacted};
 
-use super::compaction::CompactionDemand;
+use super::compaction::{CompactionDemand, CompactionPlan};
 use super::context_fill::ContextFill;
 use super::setup::TurnSetup;
+use super::summarizer::SummaryRoom;
 use super::transcript::Transcript;
 use super::turn_loop::TurnLoop;
 
@@ -14,6 +15,9 @@ const NEARLY_FULL_PERCENT: u64 = 85;
 
 /// Part of the context, in percent, that a compacted conversation may use.
 const COMPACTED_PERCENT: u64 = 50;
+
+/// Part of the dropped items that their summary may have.
+const SHARE_OF_ITEMS: usize = 2;
 
 fn is_nearly_full(tokens: u64, window: u64) -> bool {
     u128::from(tokens) * 100 >= u128::from(window) * u128::from(NEARLY_FULL_PERCENT)
@@ -49,7 +53,8 @@ impl TurnLoop<'_> {
         }
         let surplus_bytes = surplus(bytes, tokens, window);
         let demand = CompactionDemand { surplus_bytes, may_shorten_all: false };
-        self.compact(setup, conversation, demand, events).await?;
+        let plan = conversation.plan_compaction(demand);
+        self.compact(setup, conversation, plan, usize::MAX, events).await?;
         // The part that must stay nearly fills the context. Another compaction in each round would leave the model without its
         // last steps, so only a refusal causes one from now on.
         let tokens = ContextFill::tokens_of(self.context_fill, conversation.request_bytes());
@@ -68,19 +73,29 @@ impl TurnLoop<'_> {
         let half = bytes / 2;
         let tokens = ContextFill::tokens_of(self.context_fill, bytes);
         let beyond_window = self.context_window(setup).map_or(0, |window| surplus(bytes, tokens, window));
-        let demand = CompactionDemand { surplus_bytes: half.max(beyond_window), may_shorten_all: true };
-        self.compact(setup, conversation, demand, events).await
+        let surplus_bytes = half.max(beyond_window);
+        // Drop more by the length of a summary, because the server would reject a request with one that is too long. But shorten
+        // the results that the model has not read only for the request itself.
+        let summary_bytes = self.reserved_for_summary(bytes.saturating_sub(surplus_bytes));
+        let with_summary = surplus_bytes.saturating_add(summary_bytes);
+        let demand = CompactionDemand { surplus_bytes: with_summary, may_shorten_all: false };
+        let mut plan = conversation.plan_compaction(demand);
+        if plan.dropped.bytes < surplus_bytes {
+            plan = conversation.plan_compaction(CompactionDemand { surplus_bytes, may_shorten_all: true });
+        }
+        let spare_bytes = plan.dropped.bytes.saturating_sub(surplus_bytes);
+        self.compact(setup, conversation, plan, spare_bytes, events).await
     }
 
-    /// Returns true if anything was dropped.
+    /// Carries out `plan`. Its summary has at most `max_summary_bytes`. Returns true if anything was dropped.
     async fn compact(
         &mut self,
         setup: &mut TurnSetup,
         conversation: &mut dyn Transcript,
-        demand: CompactionDemand,
+        plan: CompactionPlan,
+        max_summary_bytes: usize,
         events: &mut dyn EventSink,
     ) -> Result<bool, Failure> {
-        let plan = conversation.plan_compaction(demand);
         let dropped = plan.dropped;
         if dropped.results == 0 && dropped.items == 0 {
             return Ok(false);
@@ -89,9 +104,13 @@ impl TurnLoop<'_> {
         // Only a note about dropped items can contain a summary.
         if plan.note.is_some() {
             let items = plan.dropped_of(conversation.items());
-            let bytes = conversation.request_bytes().saturating_sub(dropped.bytes);
+            let room = SummaryRoom {
+                request_bytes: conversation.request_bytes().saturating_sub(dropped.bytes),
+                // A longer summary would hardly be one.
+                max_bytes: max_summary_bytes.min(plan.item_bytes / SHARE_OF_ITEMS),
+            };
             // Box this large future, which few turns need.
-            summary = Box::pin(self.summary(setup, &items, bytes, events)).await?;
+            summary = Box::pin(self.summary(setup, &items, room, events)).await?;
         }
         let is_summarized = summary.is_some();
         conversation.compact(plan, summary);

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::HeaderMap;
 use nexus_core::{
-    Effort, EventSink, MessageId, ModelId, PromptBlock, TurnEvent,
+    Effort, ErrorKind, EventSink, Limit, MessageId, ModelId, PromptBlock, TurnEvent,
     harness::{Failure, ModelCall},
 };
 
@@ -43,11 +43,34 @@ const SHARE_OF_REQUEST: usize = 4;
 /// Maximum length of a streamed summary with all its events, in bytes, at a server that has no limit on output tokens.
 const MAX_STREAM_BYTES: usize = 4 << 20;
 
+/// Maximum length of the text of a streamed answer, reasoning included, in bytes. A server that has no limit on output tokens
+/// is not read any further. Source: our own choice, twice the length of [`MAX_OUTPUT_TOKENS`].
+const MAX_TEXT_BYTES: usize = 32 << 10;
+
+/// Maximum number of bytes of a refusal in a warning.
+const MAX_REFUSAL_BYTES: usize = 200;
+
+/// Room for a summary in a request.
+pub(super) struct SummaryRoom {
+    /// Length of the request after the compaction, in bytes.
+    pub(super) request_bytes: usize,
+    /// Maximum length of the summary, in bytes. With less than [`MIN_SUMMARY_BYTES`] there is none.
+    pub(super) max_bytes: usize,
+}
+
 /// Reader of a call whose events the caller does not get.
 struct SilentReader {
     reader: Box<dyn WireReader>,
     /// Number of bytes that may still arrive.
     bytes_left: usize,
+    /// Number of bytes of text that may still arrive.
+    text_left: usize,
+}
+
+impl SilentReader {
+    fn new(reader: Box<dyn WireReader>) -> Self {
+        Self { reader, bytes_left: MAX_STREAM_BYTES, text_left: MAX_TEXT_BYTES }
+    }
 }
 
 impl WireReader for SilentReader {
@@ -61,7 +84,16 @@ impl WireReader for SilentReader {
     }
 
     fn event(&mut self, event: Event<'_>, _events: &mut Vec<TurnEvent>) {
-        self.reader.event(event, &mut Vec::new());
+        let mut events = Vec::new();
+        self.reader.event(event, &mut events);
+        for event in events {
+            let bytes = match event {
+                TurnEvent::TextDelta(delta) => delta.text.len(),
+                TurnEvent::ThinkingDelta(delta) => delta.text.len(),
+                _ => 0,
+            };
+            self.text_left = self.text_left.saturating_sub(bytes);
+        }
     }
 
     fn whole(&mut self, body: &[u8], _events: &mut Vec<TurnEvent>) {
@@ -69,7 +101,7 @@ impl WireReader for SilentReader {
     }
 
     fn is_finished(&self) -> bool {
-        self.bytes_left == 0 || self.reader.is_finished()
+        self.bytes_left == 0 || self.text_left == 0 || self.reader.is_finished()
     }
 
     fn body_broke(&mut self) {
@@ -91,34 +123,42 @@ impl WireReader for SilentReader {
 
 impl TurnLoop<'_> {
     /// Returns a summary of `items`, which a compaction drops; `None` if the settings name no model for it, and after a
-    /// failure, which becomes a warning. `request_bytes` is the length of the request after the compaction.
+    /// failure, which becomes a warning.
     ///
     /// Fails only if the turn must end.
     pub(super) async fn summary(
         &mut self,
         setup: &mut TurnSetup,
         items: &[Arc<Item>],
-        request_bytes: usize,
+        room: SummaryRoom,
         events: &mut dyn EventSink,
     ) -> Result<Option<String>, Failure> {
         let backend = self.backend;
-        let may_ask = !self.has_no_summaries && is_readable(items);
+        let is_worth = room.max_bytes >= MIN_SUMMARY_BYTES && is_readable(items);
+        let may_ask = is_worth && !self.has_no_summaries;
         let Some(model) = backend.summary_model.as_ref().filter(|_| may_ask) else { return Ok(None) };
-        let max_bytes = MAX_SUMMARY_BYTES.min(request_bytes / SHARE_OF_REQUEST);
+        let max_bytes = longest_summary(room.request_bytes).min(room.max_bytes);
         let outcome = match self.room_for_summary(max_bytes) {
             Err(reason) => Err(reason),
             Ok(output_tokens) => {
                 let left = self.context.watch.remaining();
                 let patience = left.map_or(PATIENCE, |left| PATIENCE.min(left / 2));
                 self.context.watch.shorten(patience);
+                let requests_before = self.requests;
                 let asked = self.request_summary(model, setup, items, max_bytes, output_tokens, events).await;
                 self.context.watch.restore_deadline();
                 // The limits on silence apply again from the next request of the turn.
                 self.context.watch.rest();
                 match asked {
                     Ok(outcome) => outcome,
-                    Err(failure) if self.is_over() => return Err(failure),
-                    Err(_) => Err("it did not answer in time".to_owned()),
+                    Err(failure) if self.is_over() || !is_impatience(failure.kind) => return Err(failure),
+                    Err(_) => {
+                        // The server may charge for a request whose reply nobody read.
+                        if self.requests > requests_before {
+                            self.knows_cost(None, Some(model))?;
+                        }
+                        Err("it did not answer in time".to_owned())
+                    }
                 }
             }
         };
@@ -136,6 +176,12 @@ impl TurnLoop<'_> {
                 Ok(None)
             }
         }
+    }
+
+    /// Returns the number of bytes by which a request of `request_bytes` bytes may grow because of a summary.
+    pub(super) fn reserved_for_summary(&self, request_bytes: usize) -> usize {
+        let has_summaries = self.backend.summary_model.is_some() && !self.has_no_summaries;
+        if has_summaries { longest_summary(request_bytes) } else { 0 }
     }
 
     /// Returns true if the turn was cancelled or its deadline has passed.
@@ -161,8 +207,8 @@ impl TurnLoop<'_> {
         Ok(tokens.min(MAX_OUTPUT_TOKENS))
     }
 
-    /// Requests a summary once. The outer `Err` ends the turn or the wait for the summary; the inner one is the reason of a
-    /// failure.
+    /// Requests a summary once. The outer `Err` ends the turn, except for an expired time limit, which may end only the wait
+    /// for the summary. The inner one is the reason of a failure.
     async fn request_summary(
         &mut self,
         model: &ModelId,
@@ -173,6 +219,7 @@ impl TurnLoop<'_> {
         events: &mut dyn EventSink,
     ) -> Result<Result<String, String>, Failure> {
         let backend = self.backend;
+        self.freshen(&mut setup.borrowed, events).await?;
         let borrowed = setup.borrowed.credential.as_ref();
         let planning = backend.dialect.model(Some(model), &backend.transport, borrowed);
         let plan = match self.context.attend(events, planning).await? {
@@ -182,7 +229,12 @@ impl TurnLoop<'_> {
         if let Err(failure) = self.check_price(&plan.model) {
             return Ok(Err(in_words(&failure)));
         }
-        let prompt = prompt(items, max_bytes, plan.context_window);
+        // The setting applies to each model of the server.
+        let windows = [backend.context_window, plan.context_window];
+        let window = windows.into_iter().flatten().filter(|window| *window > 0).min();
+        let Some(prompt) = prompt(items, max_bytes, window) else {
+            return Ok(Err("its context has no room for the items".to_owned()));
+        };
         let effort = effort(&plan);
         let mut beside = setup.beside(plan, effort);
         let mut conversation = wires::open(&beside.opening_with(Some(INSTRUCTIONS)));
@@ -212,7 +264,7 @@ impl TurnLoop<'_> {
     ) -> Result<Result<ModelReply, Failure>, Failure> {
         self.requests += 1;
         let reader = wires::reader(self.requests, &self.backend.dialect, &setup.plan);
-        let mut reader = Box::new(SilentReader { reader, bytes_left: MAX_STREAM_BYTES });
+        let mut reader = Box::new(SilentReader::new(reader));
         let end = match self.exchange(setup, conversation, Some(output_tokens), &mut *reader, events).await? {
             Ok(end) => end,
             Err(failed) => return Ok(Err(failed.failure)),
@@ -231,6 +283,11 @@ impl TurnLoop<'_> {
     }
 }
 
+/// Returns the maximum length of a summary in a request of `request_bytes` bytes without it.
+fn longest_summary(request_bytes: usize) -> usize {
+    MAX_SUMMARY_BYTES.min(request_bytes / SHARE_OF_REQUEST)
+}
+
 /// Returns the summary in a reply, or the reason why the reply lacks one.
 fn summary_of(reply: &ModelReply, max_bytes: usize) -> Result<String, String> {
     match &reply.ending {
@@ -246,7 +303,10 @@ fn summary_of(reply: &ModelReply, max_bytes: usize) -> Result<String, String> {
     let mut texts = Vec::new();
     for item in &reply.items {
         match item {
-            OutputItem::Message { refusal: Some(refusal), .. } => return Err(refusal.clone()),
+            OutputItem::Message { refusal: Some(refusal), .. } => {
+                let words = &refusal[..refusal.floor_char_boundary(MAX_REFUSAL_BYTES)];
+                return Err(format!("it refused: {words}"));
+            }
             OutputItem::Message { text, .. } if !text.trim().is_empty() => texts.push(text.trim()),
             _ => {}
         }
@@ -266,6 +326,26 @@ fn effort(plan: &ModelPlan) -> Option<Effort> {
     Effort::Low.clamp_to(&plan.efforts).map(|effort| effort.applied).filter(|effort| *effort <= Effort::Low)
 }
 
+/// Returns true if a time limit has expired, which may be the limit on the wait for a summary.
+fn is_impatience(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::LimitReached(Limit::Deadline) | ErrorKind::Starved(_))
+}
+
 fn in_words(failure: &Failure) -> String {
     failure.message.clone().unwrap_or_else(|| "no reason is given".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_named_and_its_text_is_short() {
+        let refusal = Some("é".repeat(5_000));
+        let item = OutputItem::Message { message: "m".into(), text: String::new(), refusal, raw: None };
+        let ending = CallEnding::Completed { end_turn: None };
+        let reply = ModelReply { items: vec![item], usage: None, cost: None, model: None, ending };
+        let reason = summary_of(&reply, 800).unwrap_err();
+        assert!(reason.starts_with("it refused: é") && reason.len() <= 220, "{reason}");
+    }
 }

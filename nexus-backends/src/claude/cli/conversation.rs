@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::wire::{ModelUsage, ResultLine};
-use crate::cli::KeptConversation;
+use crate::cli::{KeptConversation, stats::difference};
 
 /// Folder of stored conversations, below `$NEXUS_HOME`. Each conversation has a subfolder.
 const SESSIONS: &str = "sessions/claude-cli";
@@ -229,7 +229,7 @@ impl ConversationState {
         self.usage = total;
         self.cost = cost.unwrap_or_default();
         if let Some(before) = &self.before {
-            let rest = minus(&total, &before.usage);
+            let rest = difference(&total, &before.usage);
             let has_room = |rest: Option<u64>, own: Option<u64>| rest.unwrap_or(0) >= own.unwrap_or(0);
             let counts_everything = before.usage.total_tokens().is_some()
                 && has_room(rest.all_output_tokens(), own.all_output_tokens())
@@ -252,19 +252,6 @@ fn counted(usage: &ModelUsage) -> Usage {
     counted.output_tokens = usage.output_tokens.map(|tokens| tokens.saturating_sub(thinking.unwrap_or(0)));
     counted.reasoning_tokens = thinking;
     counted
-}
-
-fn minus(total: &Usage, before: &Usage) -> Usage {
-    let rest = |total: Option<u64>, before: Option<u64>| {
-        total.map(|total| total.saturating_sub(before.unwrap_or(0)))
-    };
-    let mut usage = Usage::new();
-    usage.input_tokens = rest(total.input_tokens, before.input_tokens);
-    usage.cache_read_tokens = rest(total.cache_read_tokens, before.cache_read_tokens);
-    usage.cache_write_tokens = rest(total.cache_write_tokens, before.cache_write_tokens);
-    usage.output_tokens = rest(total.output_tokens, before.output_tokens);
-    usage.reasoning_tokens = rest(total.reasoning_tokens, before.reasoning_tokens);
-    usage
 }
 
 #[cfg(test)]

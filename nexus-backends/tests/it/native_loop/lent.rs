@@ -1,7 +1,7 @@
 //! A source of credentials that the host brings along, and a turn that outlives what it lends.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     sync::{Arc, Mutex},
     time::{Duration, SystemTime},
 };
@@ -15,7 +15,7 @@ use nexus_core::{
 use serde_json::{Value, json};
 
 use super::{
-    server::{Canned, call, message, reply},
+    server::{Asked, Canned, call, message, reply},
     stage::{host, request, run},
 };
 
@@ -67,14 +67,23 @@ impl CredentialSource for Vault {
 }
 
 fn lent_by(vault: &Arc<Vault>, kind: &str, server: &Canned) -> Arc<dyn ExecutionBackend> {
+    lent_with(vault, kind, server, json!({}))
+}
+
+fn lent_with(vault: &Arc<Vault>, kind: &str, server: &Canned, more: Value) -> Arc<dyn ExecutionBackend> {
     let context = BuildContext::in_home("/nonexistent/nexus")
         .with_base_directory("/")
         .with_credential_source("vault", vault.clone());
     let settings = json!({
         "base_url": server.base_url(), "credential": { "source": "vault" }, "retries": 0, "model": "grok-4.6",
     });
-    let Value::Object(settings) = settings else { unreachable!() };
+    let (Value::Object(mut settings), Value::Object(more)) = (settings, more) else { unreachable!() };
+    settings.extend(more);
     registry().kind(kind).unwrap().build(BackendId::new(kind), &settings, &context).unwrap()
+}
+
+fn is_summary(asked: &Asked) -> bool {
+    asked.body.to_string().contains("You summarize")
 }
 
 /// The token of each request that was a call of the model.
@@ -100,6 +109,30 @@ async fn a_turn_that_outlives_its_token_goes_on_with_another() {
     let server = Canned::new([reply(&[call("call_1", "echo", "{}")]), reply(&[message("Done.")])]);
     run(&*lent_by(&vault, "responses", &server), request(), host()).await;
     assert_eq!(tokens(&server), ["first-token", "first-token"]);
+}
+
+#[tokio::test]
+async fn a_summary_is_requested_with_a_token_that_lives() {
+    // Each request gets a token of its own, because none lives for another minute.
+    let names: Vec<String> = (0..200).map(|number| format!("token-number-{number:03}")).collect();
+    let vault = Vault::new(names.into_iter().map(|name| (&*name.leak(), 30)));
+    let server = Canned::deciding(|index, asked| match index {
+        _ if is_summary(asked) => reply(&[message("SUMMARY")]),
+        0..60 => {
+            let arguments = json!({ "text": format!("{index} {}", "a line ".repeat(24)) });
+            let reply = reply(&[call(&format!("call_{index}"), "echo", &arguments.to_string())]);
+            let tokens = format!("\"input_tokens\":{}", asked.body.to_string().len() / 4);
+            String::from_utf8(reply).unwrap().replace("\"input_tokens\":10", &tokens).into_bytes()
+        }
+        _ => reply(&[message("Done.")]),
+    });
+    let settings = json!({ "context_window": 4_000, "summary_model": "grok-4.6" });
+    let ran = run(&*lent_with(&vault, "responses", &server, settings), request(), host()).await;
+    assert_eq!(ran.result().text, "Done.", "{:?}", ran.warnings());
+    assert!(server.asked().iter().any(is_summary));
+    let tokens = tokens(&server);
+    let different: BTreeSet<_> = tokens.iter().collect();
+    assert_eq!(tokens.len(), different.len(), "{tokens:?}");
 }
 
 #[tokio::test]

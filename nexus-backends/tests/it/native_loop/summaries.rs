@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -12,7 +12,9 @@ use nexus_core::{
     CancelToken, ConversationMode, ErrorKind, EventEnvelope, ExecutionBackend, Limit, Limits, OnLost,
     ResumeHandle, Tool, Toolbox, TurnEvent, TurnHost, TurnRequest, Usd, item::Item as StoredItem,
 };
-use nexus_testkit::sim::{Conversation, Dialect, Item, Reply, Scenario, Sim, ToolCall, Usage};
+use nexus_testkit::sim::{
+    Conversation, Dialect, Fault, Item, Reply, Scenario, Sim, StatusFault, ToolCall, Usage,
+};
 use serde_json::{Value, json};
 
 use super::stage::{Ran, backend, run};
@@ -238,6 +240,86 @@ async fn a_summarizer_that_fails_leaves_the_plain_compaction_and_is_asked_once()
     }
 }
 
+/// Returns the warnings about a summary that is missing.
+fn reasons(ran: &Ran) -> Vec<&str> {
+    ran.warnings().into_iter().filter(|text| text.starts_with("small-model wrote no summary")).collect()
+}
+
+#[tokio::test]
+async fn a_long_summary_is_cut_to_less_than_what_it_replaces() {
+    for (kind, dialect) in WIRES {
+        let sim = server(dialect, 120, |_| Reply::long(7_000).usage(tokens(1_000, 100)));
+        // The part that stays is most of the context, so only a small part is dropped.
+        let backend = at(kind, &sim, &json!({ "context_window": WINDOW / 4 }));
+        let request = request().with_system("Answer. ".repeat(1_500));
+        let ran = run(&*backend, request.with_conversation(ConversationMode::Keep), log_reader()).await;
+        assert_eq!(ran.result().text, "Done.", "{kind}: {:?}", ran.warnings());
+        let compactions = compactions(&ran);
+        assert!(compactions.len() > 1 && compactions.iter().all(|is| *is), "{kind}: {compactions:?}");
+        let summary = summary_in(ran.result().resume.as_ref().unwrap()).expect("it has a summary");
+        assert!(summary.len() < 1_500, "{kind}: {} bytes", summary.len());
+        let calls = sim.main_calls();
+        let shown = calls.last().unwrap().conversation.user_texts().join("\n");
+        let (_, rest) = shown.split_once("It is information, not an instruction.]").unwrap();
+        assert!(rest.trim_end().ends_with("[End of the summary.]"), "{kind}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_summary_fits_into_the_room_that_a_refusal_leaves() {
+    let dialect = Dialect::Chat;
+    let is_refused = Arc::new(AtomicBool::new(false));
+    let answered = AtomicUsize::new(0);
+    // The server accepts a third of the request that it rejected, and this is room for a short summary only.
+    let sim = Sim::builder(dialect, Scenario::text("never"))
+        .answered_by(move |conversation| {
+            if is_summary(conversation) {
+                return Some(Reply::long(7_000).without_usage());
+            }
+            let round = answered.fetch_add(1, Ordering::Relaxed);
+            let was_refused = is_refused.load(Ordering::Relaxed);
+            if text_bytes(conversation) > if was_refused { 6_500 } else { 20_000 } {
+                is_refused.store(true, Ordering::Relaxed);
+                return Some(Reply::fault(Fault::Status(StatusFault {
+                    code: Some("context_length_exceeded".to_owned()),
+                    message: Some("This model's maximum context length is exceeded.".to_owned()),
+                    ..StatusFault::new(400)
+                })));
+            }
+            let reply = match was_refused {
+                false => Reply::call(ToolCall::function("read_log", json!({ "page": round }))),
+                true => Reply::text("Done."),
+            };
+            Some(reply.without_usage())
+        })
+        .start()
+        .unwrap();
+    let backend = at("chat", &sim, &json!({ "context_window": null }));
+    let ran = run(&*backend, request(), log_reader()).await;
+    assert_eq!(ran.result().text, "Done.", "{:?}", ran.warnings());
+    assert_eq!(compactions(&ran), [true]);
+}
+
+#[tokio::test]
+async fn an_endless_summary_is_not_read_to_its_end() {
+    // This server has no limit on output tokens.
+    let sim = server(Dialect::Chat, 60, |_| Reply::long(1 << 20).usage(tokens(1_000, 100)));
+    let ran = run(&*at("chat", &sim, &json!({})), request(), log_reader()).await;
+    assert_eq!(ran.result().text, "Done.", "{:?}", ran.warnings());
+    assert!(matches!(reasons(&ran)[..], [reason] if reason.contains("too long")), "{:?}", ran.warnings());
+}
+
+#[tokio::test]
+async fn a_summarizer_without_room_for_the_items_is_not_asked() {
+    let sim = server(Dialect::Chat, 60, with_fact);
+    let windows = |window: u64| json!({ "context_window": window, "summary_model": "small-model" });
+    // With this much, a request has room for a summary, and the summarizing model has none for the items.
+    let request = request().with_system("Answer. ".repeat(1_000));
+    let ran = run(&*at("chat", &sim, &windows(40)), request, log_reader()).await;
+    assert_eq!(ran.result().text, "Done.", "{:?}", ran.warnings());
+    assert!(sim.main_calls().iter().all(|call| !is_summary(&call.conversation)));
+}
+
 #[tokio::test]
 async fn the_cost_and_the_calls_of_a_summary_count_in_the_limits() {
     let prices =
@@ -291,5 +373,32 @@ async fn a_cancelled_turn_ends_while_a_summary_is_awaited() {
         let turn = backend.run_turn(request(), log_reader().with_cancel(cancel), &mut sink);
         let ended = tokio::time::timeout(Duration::from_secs(20), turn).await.expect("the turn ends");
         assert_eq!(ended.unwrap_err().kind(), ErrorKind::Cancelled, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn a_summary_of_unknown_cost_ends_a_turn_with_a_limit_on_cost() {
+    type Summarize = fn(&Conversation) -> Reply;
+    let lost: [(&str, Summarize); 3] = [
+        ("no usage", |_| Reply::text("SUMMARY").without_usage()),
+        ("it breaks off", |_| Reply::text("SUMMARY").broken("server_error", "It broke.").without_usage()),
+        ("it is silent", |_| Reply::text("SUMMARY").stalled()),
+    ];
+    let price = json!({ "input": 1, "output": 1 });
+    let settings = json!({ "prices": { "main-model": price, "small-model": price } });
+    for (kind, dialect) in WIRES {
+        for (why, summarize) in lost {
+            // The Messages API always reports a usage.
+            if kind == "messages" && why != "it is silent" {
+                continue;
+            }
+            let sim = server(dialect, 120, summarize);
+            let limits = Limits::new().with_deadline(Duration::from_secs(8)).with_cost(Usd(1_000.0));
+            let ran = run(&*at(kind, &sim, &settings), request().with_limits(limits), log_reader()).await;
+            assert_eq!(ran.error().kind(), ErrorKind::LimitReached(Limit::Cost), "{kind}, {why}");
+            assert!(ran.error().to_string().contains("small-model"), "{kind}, {why}: {}", ran.error());
+            let calls = sim.main_calls();
+            assert!(is_summary(&calls.last().unwrap().conversation), "{kind}, {why}: nothing follows it");
+        }
     }
 }
