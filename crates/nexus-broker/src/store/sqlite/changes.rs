@@ -33,13 +33,13 @@ const VISIBLE_WITHIN: Duration = Duration::from_secs(3);
 ///
 /// The system reports a commit too early: SQLite writes to the log, flushes it, and only then makes the commit visible, in shared memory, of
 /// which the system reports nothing. So a task reads the version of the database after a report, until it has changed.
-pub(super) struct FileChanges {
+pub(super) struct DatabaseReports {
     changes: Arc<watch::Sender<()>>,
     looking: AbortHandle,
     _watcher: RecommendedWatcher,
 }
 
-impl FileChanges {
+impl DatabaseReports {
     /// Starts to watch the file at `path`, which `connection` has open. `None` if the system reports no changes, for example because this
     /// user has no more watches.
     pub(super) fn of(
@@ -93,7 +93,7 @@ impl FileChanges {
     }
 }
 
-impl Drop for FileChanges {
+impl Drop for DatabaseReports {
     fn drop(&mut self) {
         self.looking.abort();
     }

@@ -27,7 +27,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-use self::{changes::FileChanges, fault::Fault, file::OpenedFile, queues::QueueTransaction};
+use self::{changes::DatabaseReports, fault::Fault, file::OpenedFile, queues::QueueTransaction};
 use super::{
     BrokerStore, Delivery, DocumentKind, ExpectedRevision, HandlingLease, LoggedEnvelope, PutOutcome,
     QueueLimits, QueueStatus, SetAsideMessage, StoredDocument, Told, check,
@@ -64,7 +64,7 @@ struct OpenStore {
     told: Arc<Told>,
     journal: OnceLock<Journal>,
     /// Set by the first call that needs it. `None` if the system reports no changes.
-    file_changes: OnceLock<Option<FileChanges>>,
+    database_reports: OnceLock<Option<DatabaseReports>>,
 }
 
 /// Last data version that was seen, to detect changes by other processes.
@@ -129,7 +129,7 @@ impl SqliteStore {
             seen: Mutex::new(SeenChanges { at: Instant::now(), version }),
             told: Arc::default(),
             journal: OnceLock::new(),
-            file_changes: OnceLock::new(),
+            database_reports: OnceLock::new(),
         }));
         store.run(FileAccess::Write, |work| work.take_up_what_can_be_read()).await?;
         Ok(store)
@@ -378,9 +378,9 @@ impl BrokerStore for SqliteStore {
     fn changes(&self) -> Option<watch::Receiver<()>> {
         // A caller outside of a runtime polls. A later one may be in a runtime.
         let runtime = Handle::try_current().ok()?;
-        let begin = || FileChanges::of(self.0.place.path(), &self.0.connection, &runtime);
-        let changes = self.0.file_changes.get_or_init(begin);
-        changes.as_ref().map(FileChanges::subscribe)
+        let begin = || DatabaseReports::of(self.0.place.path(), &self.0.connection, &runtime);
+        let changes = self.0.database_reports.get_or_init(begin);
+        changes.as_ref().map(DatabaseReports::subscribe)
     }
 
     async fn waiting(&self, queue: &str, at_most: usize) -> Result<Vec<Envelope>, BrokerError> {
