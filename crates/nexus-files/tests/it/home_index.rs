@@ -35,6 +35,7 @@ impl Home {
         for number in 0..number {
             home.write(&format!("t{number:02}"), "task", "as created");
         }
+        settle();
         assert_eq!(home.tasks().len(), number);
         home
     }
@@ -86,6 +87,11 @@ impl Home {
     }
 }
 
+/// Waits until the files count as unchanged: no program can set the time at which their properties changed last.
+fn settle() {
+    std::thread::sleep(Duration::from_millis(200));
+}
+
 fn touch(path: &Path) {
     let file = fs::File::open(path).unwrap();
     file.set_modified(SystemTime::now() - Duration::from_secs(30)).unwrap();
@@ -99,6 +105,7 @@ fn only_what_changed_is_read_again() {
     home.write("t07", "task", "changed");
     fs::remove_file(home.path("t08")).unwrap();
     home.write("t30", "task", "new");
+    settle();
     let listed = home.tasks();
     assert_eq!(*home.read.borrow(), ["t07", "t30"]);
     assert_eq!(listed.len(), 30);

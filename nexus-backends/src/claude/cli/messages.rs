@@ -259,7 +259,8 @@ impl Messages {
 
     /// Returns the number of tokens in the model's context after the last message of the turn's own agent.
     pub(super) fn context_tokens(&self) -> Option<u64> {
-        self.context_tokens
+        let open = self.own.as_ref().and_then(|open| open.counted().total_tokens());
+        open.or(self.context_tokens)
     }
 
     fn open_own(&mut self, vendor_id: &str, usage: Option<ApiUsage>, step: &mut Step) {

@@ -567,7 +567,6 @@ impl ClaudeTranslator {
             Ok(finish) => self.answered(line, finish, step),
             Err(failure) => TurnOutcome::Failed(failure),
         };
-        // The last message ended with the line at the latest.
         if let Some(used) = self.messages.context_tokens() {
             step.event(ContextUsage::new(used, window));
         }
