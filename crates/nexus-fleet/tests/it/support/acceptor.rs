@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use nexus_testkit::nats::free_port;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
@@ -46,14 +45,15 @@ impl Acceptor {
     where
         F: Future<Output = io::Result<()>> + Send + 'static,
     {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let acceptor = Self {
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())),
+            address: listener.local_addr().unwrap(),
             server,
             join: Arc::new(move |client, server| join(client, server).boxed()),
             connections: Arc::default(),
             accepting: Mutex::new(None),
         };
-        acceptor.admit().await;
+        acceptor.accept_from(listener);
         acceptor
     }
 
@@ -94,7 +94,22 @@ impl Acceptor {
     /// Listens again, on the same port.
     pub(crate) async fn admit(&self) {
         self.refuse().await;
-        let listener = TcpListener::bind(self.address).await.expect("the port is free");
+        let began = Instant::now();
+        // Another test may use the port for a moment, as that of a connection.
+        let listener = loop {
+            match TcpListener::bind(self.address).await {
+                Ok(listener) => break listener,
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    assert!(began.elapsed() < Duration::from_secs(60), "the port stays in use: {error}");
+                    sleep(Duration::from_millis(5)).await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
+        self.accept_from(listener);
+    }
+
+    fn accept_from(&self, listener: TcpListener) {
         let (server, join) = (self.server, Arc::clone(&self.join));
         let connections = Arc::clone(&self.connections);
         let accepting = tokio::spawn(async move {
