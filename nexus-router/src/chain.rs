@@ -48,11 +48,11 @@ impl Run<'_> {
 }
 
 /// A turn and its progress along the chain.
-pub(crate) struct ChainWalk<'w, 'r, 's> {
-    pub(crate) run: &'w Run<'r>,
-    pub(crate) events: &'w mut TurnEvents<'s>,
+struct ChainWalk<'w, 'r, 's> {
+    run: &'w Run<'r>,
+    events: &'w mut TurnEvents<'s>,
     /// End of the turn. A wait for a reset delays it.
-    pub(crate) deadline: &'w mut Option<Instant>,
+    deadline: &'w mut Option<Instant>,
     prior: PriorAttempts,
     /// Backends skipped or failed since the last `Fallback` events were sent.
     passed_over: Vec<Skipped>,
@@ -65,7 +65,7 @@ pub(crate) struct ChainWalk<'w, 'r, 's> {
     /// True if the chain has one backend, so no fallback exists. Its own error is then more useful than `Exhausted`.
     is_alone: bool,
     /// Backends of the chain that refuse turns until a time, and the waits for them.
-    pub(crate) resets: ResetWaits,
+    resets: ResetWaits,
 }
 
 /// A backend that may run the turn now.

@@ -147,9 +147,9 @@ impl ResetWaits {
         loop {
             let now = run.holds.now();
             let attempts = self.next_attempts(run, now).await;
-            let is_awaited = |backend: &BackendId| attempts.iter().any(|next| next.hold.backend == *backend);
-            let backends: Vec<BackendId> = self.held.iter().map(|held| held.hold.backend.clone()).collect();
-            let (awaited, free): (Vec<_>, Vec<_>) = backends.into_iter().partition(is_awaited);
+            let is_free = |backend: &&BackendId| attempts.iter().all(|next| next.hold.backend != **backend);
+            let backends = self.held.iter().map(|held| &held.hold.backend);
+            let free: Vec<BackendId> = backends.filter(is_free).cloned().collect();
             if !free.is_empty() {
                 // Even a backend that is free at once is not asked again at once.
                 let rest = SHORTEST_SLEEP.saturating_sub(began.elapsed());
@@ -163,7 +163,7 @@ impl ResetWaits {
             let first = attempts.iter().filter(awaits).min_by_key(|next| next.at);
             let is_too_long =
                 self.longest.is_none_or(|longest| self.waited > longest.saturating_add(MOST_SLACK));
-            let Some(first) = first.filter(|_| !is_too_long && !awaited.is_empty()) else {
+            let Some(first) = first.filter(|_| !is_too_long) else {
                 self.held.clear();
                 let holds = attempts.into_iter().map(|next| next.hold).collect();
                 return Ok(Waited::Over { holds, has_waited: announced.is_some() });

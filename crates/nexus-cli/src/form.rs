@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::screen::QUESTION_MARK;
 
-/// Line that declines a question. A field may take every other text, but for [`NO_VALUE`].
+/// Line that declines a question. A field may take every other text except [`NO_VALUE`].
 const DECLINE: &str = "/no";
 /// Line that leaves an optional field without a value if one is proposed.
 const NO_VALUE: &str = "/none";

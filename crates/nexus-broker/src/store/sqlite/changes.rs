@@ -132,7 +132,7 @@ async fn look<V: PartialEq, F: Future<Output = V>, S: PartialEq>(
             if is_changed {
                 changes.send_replace(());
             }
-            // What the first look finds may be the commit of an earlier report. Commits follow one another, so a later one has a later report.
+            // The first look may find the commit of an earlier report, so look for that of this report too.
             if is_changed && !is_first || Instant::now() >= until {
                 break;
             }
