@@ -107,9 +107,10 @@ fn lists_answer_from_an_index_that_is_compared_with_the_state() {
         let time = SystemTime::now() - Duration::from_secs(seconds);
         fs::File::open(path).unwrap().set_modified(time).unwrap();
     };
+    // No program can set the time at which the properties of a file changed last.
+    let settle = || std::thread::sleep(Duration::from_millis(200));
     files(&home).keys().for_each(|path| age(path, 3_600));
-    // No program can set the time at which their properties changed last.
-    std::thread::sleep(Duration::from_millis(200));
+    settle();
     let list = |kind| printed(&folder, "", &[kind, "list"]);
     let all = || ["task", "debate", "conversation"].map(list);
     assert!(!home.join("index.json").exists() && !home.join("journal.jsonl").exists());
@@ -126,6 +127,7 @@ fn lists_answer_from_an_index_that_is_compared_with_the_state() {
             age(&path, 1_800);
         }
     }
+    settle();
     assert_eq!(all(), listed);
     for damaged in ["", "{\"version\":1}", &index.replace("{\"version\":1,", "{\"version\":2,"), &index[..99]]
     {
