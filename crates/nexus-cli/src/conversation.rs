@@ -112,13 +112,14 @@ pub(crate) fn store() -> Conversations {
     Conversations::in_home(BuildContext::from_process().home)
 }
 
-async fn delete(
-    out: AnswerWriter,
+/// Removes a conversation, and the copy that its backend stores. Its messages stay until a sweep. The inner error says what the backend
+/// may still store.
+pub(crate) async fn remove(
     config: &ConfigArgs,
-    store: Conversations,
     name: ConversationName,
-) -> Result<ExitCode, CommandError> {
-    let (of_hold, of_sweep, deleted) = (store.clone(), store.clone(), name.clone());
+) -> Result<Result<(), String>, CommandError> {
+    let store = store();
+    let (of_hold, deleted) = (store.clone(), name.clone());
     let held = blocking(move || {
         match of_hold.summary(&deleted).and_then(|_| of_hold.hold(&deleted)) {
             Ok(held) => Ok(Some(held)),
@@ -128,26 +129,32 @@ async fn delete(
         }
     })
     .await?;
-    let mut forgotten = Ok(());
-    match held {
-        // The backend's copy goes first, since only the named conversation stores the handle. This step needs a configuration.
-        Some(held) => {
-            if let Some(handle) = held.resume() {
-                forgotten = forget(&config::load(config)?, handle).await;
-            }
-            blocking(move || held.delete()).await?;
-        }
-        None => {
-            let deleted = name.clone();
-            if let Some(handle) = blocking(move || store.delete(&deleted)).await? {
-                forgotten = match config::load(config) {
-                    Ok(router) => forget(&router, &handle).await,
-                    Err(error) => Err(still_there(&handle, &error.to_string())),
-                };
-            }
-        }
+    // The backend's copy goes first, since only the named conversation stores the handle. This step needs a configuration.
+    if let Some(held) = held {
+        let forgotten = match held.resume() {
+            Some(handle) => forget(&config::load(config)?, handle).await,
+            None => Ok(()),
+        };
+        blocking(move || held.delete()).await?;
+        return Ok(forgotten);
     }
-    let swept = blocking(move || of_sweep.sweep()).await;
+    Ok(match blocking(move || store.delete(&name)).await? {
+        None => Ok(()),
+        Some(handle) => match config::load(config) {
+            Ok(router) => forget(&router, &handle).await,
+            Err(error) => Err(still_there(&handle, &error.to_string())),
+        },
+    })
+}
+
+async fn delete(
+    out: AnswerWriter,
+    config: &ConfigArgs,
+    store: Conversations,
+    name: ConversationName,
+) -> Result<ExitCode, CommandError> {
+    let forgotten = remove(config, name.clone()).await?;
+    let swept = blocking(move || store.sweep()).await;
     let reasons: Vec<String> = [
         swept.as_ref().err().map(|error| format!("its messages are still stored: {error}")),
         forgotten.err(),

@@ -19,10 +19,12 @@ mod chat;
 mod check;
 mod checks;
 mod child;
+mod clean;
 mod command_error;
 mod completion;
 mod config;
 mod config_use;
+mod confirm;
 mod conversation;
 mod core_dump;
 mod debate;
@@ -263,6 +265,7 @@ async fn run(
         Command::Completions { shell } => manual::completions(out, shell),
         Command::Manual => manual::manual(out),
         Command::Schema(command) => schema::schema(out, &command),
+        Command::Clean(arguments) => clean::clean(out, config, arguments).await,
         Command::Uninstall(arguments) => uninstall::uninstall(out, &arguments),
         Command::Acp(acp) => acp::acp(config, &acp).await,
         Command::Mcp(command) => mcp::mcp(config, command).await,

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Folder of the home with the histories of all folders.
-const STORES: &str = "undo";
+pub(crate) const STORES: &str = "undo";
 
 /// A turn with a snapshot.
 #[derive(Debug, Serialize, JsonSchema)]

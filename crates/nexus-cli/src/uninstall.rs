@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, OpenOptions},
-    io::{self, BufRead as _, IsTerminal as _, Read as _},
+    io,
     path::{Component, Path, PathBuf},
     process::ExitCode,
 };
@@ -15,7 +15,8 @@ use serde::Serialize;
 use crate::{
     args::UninstallArgs,
     command_error::CommandError,
-    output::{AnswerWriter, complain, say},
+    confirm,
+    output::{AnswerWriter, say},
 };
 
 /// List of what the installer created, below the prefix. A line is `file PATH` or `folder PATH`.
@@ -213,21 +214,10 @@ fn checked_home(home: &Path) -> Result<PathBuf, CommandError> {
 
 /// Asks the person at the terminal.
 fn is_confirmed(installation: &Installation, home: Option<&Path>) -> Result<bool, CommandError> {
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Err("`nexus uninstall` asks before it removes anything: confirm with --yes".into());
-    }
-    for file in &installation.files {
-        complain(format_args!("to be removed: {}", file.display()));
-    }
-    if let Some(home) = home {
-        complain(format_args!(
-            "to be removed: {}, with the configuration, logins, tasks and conversations",
-            home.display()
-        ));
-    }
-    complain("remove them? Type y and Enter; anything else removes nothing");
-    let mut answer = String::new();
-    let read = io::stdin().lock().take(1 << 10).read_line(&mut answer);
-    read.map_err(|error| format!("the answer cannot be read from standard input: {error}"))?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    let files = installation.files.iter().map(|file| format!("to be removed: {}", file.display()));
+    let home = home.map(|home| {
+        format!("to be removed: {}, with the configuration, logins, tasks and conversations", home.display())
+    });
+    let rows: Vec<String> = files.chain(home).collect();
+    confirm::is_confirmed("nexus uninstall", &rows, "remove them?")
 }

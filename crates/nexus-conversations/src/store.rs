@@ -9,7 +9,7 @@ use std::{
 };
 
 use nexus_core::{BackendId, ResumeHandle, log_unrecorded};
-use nexus_files::{HomeIndex, IndexEntry, Journal, JournalKind, WorkFiles};
+use nexus_files::{FolderSize, HomeIndex, IndexEntry, Journal, JournalKind, WorkFiles};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -192,6 +192,25 @@ impl Conversations {
         let path = self.path_of(name);
         NameFile::of(&path, name)?.ok_or_else(|| self.unknown(name))?;
         self.listed(&path)?.ok_or_else(|| self.unknown(name))
+    }
+
+    /// Measures the files of a conversation: its name and its log. What a fork shares is in the log that it was forked from.
+    ///
+    /// # Errors
+    ///
+    /// [`Unknown`](ConversationErrorKind::Unknown); errors of the file system.
+    pub fn size(&self, name: &ConversationName) -> Result<FolderSize, ConversationError> {
+        let path = self.path_of(name);
+        let of =
+            |path: &Path| FolderSize::of(path).map_err(|error| ConversationError::unusable(path, &error));
+        let named = NameFile::of(&path, name)?.ok_or_else(|| self.unknown(name))?;
+        let mut size = of(&path)?;
+        if let NameFile::Log(named) = named {
+            let log = of(&ConversationLog::path_of(&self.logs(), &named.log))?;
+            size.files += log.files;
+            size.bytes = size.bytes.saturating_add(log.bytes);
+        }
+        Ok(size)
     }
 
     /// Reads a conversation.

@@ -83,8 +83,9 @@ pub use record::{JudgementDraft, PanelistRecord, StageRecord};
 pub use report::debate_report;
 pub use service::{
     DebateAdvanceRequest, DebateCancelRequest, DebateClaimView, DebateCreateRequest, DebateListRequest,
-    DebatePage, DebateResult, DebateResultRequest, DebateRoundView, DebateRow, DebateSpawnTaskRequest,
-    DebateStatusRequest, DebateTask, DebateView, Debates, DebatesOptions, PanelistView,
+    DebatePage, DebateRemoveRequest, DebateRemoved, DebateResult, DebateResultRequest, DebateRoundView,
+    DebateRow, DebateSpawnTaskRequest, DebateStatusRequest, DebateTask, DebateView, Debates, DebatesOptions,
+    PanelistView,
 };
 pub use settings::{DebateSection, DebateSettings};
 pub use sources::{Source, SourceDraft};

@@ -116,6 +116,15 @@ impl DebateStore {
         })
     }
 
+    /// Removes a debate with its records.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownDebate`](DebateErrorKind::UnknownDebate) if it is gone; errors of the file system.
+    pub(crate) fn remove(&self, debate: &Debate) -> Result<(), DebateError> {
+        Ok(self.workspaces.remove(debate.id())?)
+    }
+
     /// Removes a debate whose id no caller has received yet.
     pub(crate) fn discard(&self, debate: &Debate) {
         // If the removal fails, the debate is listed and can be cancelled.

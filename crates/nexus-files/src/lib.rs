@@ -10,6 +10,7 @@
 //! - `JsonLinesLog` (feature `json-lines`) is an append-only log, and [`append_line`] its rule for torn lines.
 //! - `Journal` (feature `journal`) is the log of changes in a home.
 //! - `HomeIndex` (feature `journal`) has the fields of each piece of work that lists show, verified against its files.
+//! - [`FolderSize`] is the size of a folder on the disk, and [`ReadableSize`] shows a size.
 //! - [`FileStamp`] is a file's state without its content, for an index.
 //! - [`read_text`] reads texts of people and other programs, and recognises UTF-16.
 //! - [`FileFault`] classifies a failed operation by what the caller can do about it.
@@ -45,6 +46,7 @@ mod open;
 #[cfg(feature = "rfc3339")]
 pub mod rfc3339;
 mod secret_file;
+mod size;
 mod stamp;
 mod text;
 mod whole;
@@ -62,6 +64,7 @@ pub use json_lines::{JsonLines, JsonLinesLog, TornLine};
 pub use lock::{FileLock, lacks_locks};
 pub use open::{create_private_folder, is_same_file, make_private_folder, open_regular};
 pub use secret_file::{SecretFile, SecretFileError};
+pub use size::{FolderSize, ReadableSize};
 pub use stamp::FileStamp;
 pub use text::{UTF_16, is_utf_16, read_text, text_of, without_byte_order_mark};
 pub use whole::{

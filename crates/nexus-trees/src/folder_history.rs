@@ -16,6 +16,7 @@ use super::{
     folder_snapshot::{CheckedOutFolder, FolderSnapshot, bounded},
     refusal::to_path,
     repo::{Difference, GitEntries, Repo, beginnings},
+    stored_history::StoredHistory,
     text::PathText,
 };
 
@@ -28,11 +29,11 @@ const MAX_KIB: u64 = 2 << 20;
 /// Age of the last turn at which the history of another folder is deleted.
 const UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Maximum size of the file of one turn, in bytes.
-const MAX_TURN_BYTES: u64 = 64 << 20;
+pub(super) const MAX_TURN_BYTES: u64 = 64 << 20;
 
 /// Folder with a file for each turn.
-const TURNS: &str = "turns";
-const LOCK: &str = "lock";
+pub(super) const TURNS: &str = "turns";
+pub(super) const LOCK: &str = "lock";
 
 /// Snapshots of a person's folder in a git checkout, taken before and after each turn that may write there.
 ///
@@ -365,13 +366,10 @@ impl FolderHistory {
 
     /// Deletes the histories below a folder whose last turn is older than 30 days.
     pub fn sweep(stores: impl AsRef<Path>) {
-        let Ok(entries) = fs::read_dir(stores) else { return };
-        for store in entries.flatten().map(|entry| entry.path()) {
-            let used = fs::metadata(store.join(TURNS)).and_then(|found| found.modified());
-            let is_unused = used.is_ok_and(|used| used.elapsed().is_ok_and(|age| age > UNUSED));
-            if is_unused && let Ok(Some(_lock)) = FileLock::try_lock_existing(&store.join(LOCK)) {
+        for stored in StoredHistory::all(stores).unwrap_or_default() {
+            if stored.used.elapsed().is_ok_and(|age| age > UNUSED) {
                 // Ignore an error: the next sweep deletes the rest.
-                let _ = fs::remove_dir_all(&store);
+                let _ = stored.remove();
             }
         }
     }

@@ -124,6 +124,7 @@ mod repo;
 mod restore;
 mod scan;
 mod snapshot;
+mod stored_history;
 mod text;
 mod uncommitted;
 
@@ -149,6 +150,7 @@ pub use options::TreeOptions;
 pub use project::Project;
 pub use reading::TreeReading;
 pub use refusal::{Refusal, RefusedPath};
+pub use stored_history::StoredHistory;
 
 use nexus_core::CancelToken;
 

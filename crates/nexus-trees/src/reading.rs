@@ -6,6 +6,8 @@ use std::{
     sync::Arc,
 };
 
+use nexus_files::ReadableSize;
+
 use super::{TreeError, TreeErrorKind, TreeLimits, refusal::to_path};
 
 /// Number of the largest files that a message names.
@@ -55,22 +57,6 @@ impl fmt::Display for TreeReading {
     }
 }
 
-/// Size, displayed for a person.
-struct ReadableSize(u64);
-
-impl fmt::Display for ReadableSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-        match units.into_iter().find(|(unit, _)| self.0 >= *unit) {
-            // Integer arithmetic: a float would lose digits. The tenth is rounded down.
-            Some((unit, name)) => {
-                write!(f, "{}.{} {name}", self.0 / unit, self.0 % unit * 10 / unit)
-            }
-            None => write!(f, "{} bytes", self.0),
-        }
-    }
-}
-
 /// Bound on the files that are read for a tree without the consent of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadBound {
@@ -113,20 +99,6 @@ impl fmt::Debug for OnReading {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_for_people() {
-        for (bytes, text) in [
-            (0, "0 bytes"),
-            (1_023, "1023 bytes"),
-            (1_024, "1.0 KiB"),
-            (1_994, "1.9 KiB"),
-            (333 << 20, "333.0 MiB"),
-            (u64::MAX, "17179869183.9 GiB"),
-        ] {
-            assert_eq!(ReadableSize(bytes).to_string(), text);
-        }
-    }
 
     #[test]
     fn the_largest_are_named_first() {

@@ -45,6 +45,8 @@ pub(crate) enum DebateCommand {
     },
     /// End a debate. A running stage is stopped, and the arguments so far are kept
     Cancel(OneDebateArgs),
+    /// Remove a debate that ended, with all its records. Tasks that follow from it remain
+    Remove(OneDebateArgs),
 }
 
 /// Arguments of every command on one debate.

@@ -104,6 +104,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("conversation show", ["nexus conversation show design", "nexus conversation show design --json"]),
     ("debate", ["nexus debate new 'Should the cache be per user?'", "nexus debate advance last --all"]),
     ("debate advance", ["nexus debate advance last --all", "nexus debate advance last --json"]),
+    ("debate remove", ["nexus debate remove last", "nexus debate remove last --json"]),
     ("debate cancel", ["nexus debate cancel last", "nexus debate cancel last --json"]),
     ("debate list", ["nexus debate list", "nexus debate list --status done"]),
     (
@@ -338,6 +339,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("worker", ["nexus worker --pool builders", "nexus worker --pool builders --name left --turns 2"]),
     ("trust", ["nexus trust", "nexus trust --list"]),
     ("undo", ["nexus undo", "nexus undo --list --cd src"]),
+    ("clean", ["nexus clean", "nexus clean task --older-than 30d --status complete,cancelled"]),
     ("uninstall", ["nexus uninstall", "nexus uninstall --home --yes"]),
 ];
 

@@ -31,6 +31,7 @@ const HEADINGS: [(&str, &[&str]); 5] = [
             "agent",
             "doctor",
             "hold",
+            "clean",
             "completions",
             "manual",
             "schema",

@@ -7,6 +7,7 @@ mod api_key;
 mod artifact;
 mod broker;
 mod chat;
+mod clean;
 mod conversation;
 mod debate;
 #[cfg(feature = "demo")]
@@ -51,6 +52,7 @@ pub(crate) use api_key::KeyCommand;
 pub(crate) use artifact::{ArtifactArgs, ArtifactCommand, HandoffCommand, NewArtifact};
 pub(crate) use broker::{BrokerCommand, SendArgs};
 pub(crate) use chat::ChatArgs;
+pub(crate) use clean::{CleanArgs, HomeItemKind};
 pub(crate) use conversation::ConversationCommand;
 pub(crate) use debate::{DebateCommand, NewDebateArgs};
 #[cfg(feature = "demo")]
@@ -250,6 +252,9 @@ fish: nexus completions fish > ~/.config/fish/completions/nexus.fish")]
     },
     /// Print the manual page: `nexus manual > nexus.1`
     Manual,
+    /// List what the home holds with its sizes, and remove what is old or ended
+    #[command(after_help = clean::CLEAN_HELP)]
+    Clean(CleanArgs),
     /// Remove this command, if the installer of a release installed it
     Uninstall(UninstallArgs),
     /// Print JSON Schemas of the output of this command

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use nexus::{BuildContext, Router};
 use nexus_debates::{
-    DebateAdvanceRequest, DebateCancelRequest, DebateListRequest, DebateSettings, DebateStatusWord,
-    DebateView, Debates, DebatesOptions, debate_report,
+    DebateAdvanceRequest, DebateCancelRequest, DebateListRequest, DebateRemoveRequest, DebateSettings,
+    DebateStatusWord, DebateView, Debates, DebatesOptions, debate_report,
 };
 use nexus_tasks::{TaskConfiguration, Tasks, TasksOptions};
 use schemars::JsonSchema;
@@ -87,6 +87,11 @@ async fn look(
             let view = debates.cancel(DebateCancelRequest { debate_id }).await?;
             out.line(&view, format_args!("{} is {}", view.debate_id, view.status));
         }
+        DebateCommand::Remove(args) => {
+            let debate_id = id(debates, &args.debate).await?;
+            let removed = debates.remove(DebateRemoveRequest { debate_id }).await?;
+            out.line(&removed, format_args!("{} is removed", removed.debate_id));
+        }
         DebateCommand::Report { debate, output } => {
             let debate = debates.store().open(&id(debates, &debate).await?)?;
             works::report(out, blocking(move || debate_report(&debate)).await?, output)?;
@@ -152,7 +157,7 @@ pub(crate) fn open(router: &Router, context: BuildContext) -> Result<Debates, ne
 }
 
 /// Opens the debates of the home for commands that start no agent. They work with any configuration, even an invalid one.
-fn unconfigured() -> Result<Debates, CommandError> {
+pub(crate) fn unconfigured() -> Result<Debates, CommandError> {
     let context = BuildContext::from_process();
     let router = Router::from_value(json!({}), nexus::Registry::new(), context.clone())?;
     let tasks = Tasks::new(router.clone(), TasksOptions::in_home(&context.home));

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use nexus_artifacts::{Appended, FoundHandoff, Gate, LintReport, MilestoneReport, Scaffolded};
 use nexus_broker::{Envelope, trigger::Trigger};
-use nexus_debates::{DebateResult, DebateRow, DebateView};
+use nexus_debates::{DebateRemoved, DebateResult, DebateRow, DebateView};
 use nexus_project::{
     InitReport, WorkingFolderReport,
     harness::InstallReport,
@@ -31,6 +31,7 @@ use crate::{
     artifact::{ArtifactSchema, LintRule, MadeArtifact, MarkedTask, WrittenArtifact},
     broker::{BrokerEvent, BrokerState, ChangedAgent, LoggedMessage, MessageReceipt},
     check::CheckedConfiguration,
+    clean::CleanedItem,
     command_error::{CommandError, ErrorLine},
     conversation::{DeletedConversation, ListedConversation, ShownConversation},
     debate::{DebateAdvanceEvent, DebateWatchEvent},
@@ -138,6 +139,7 @@ outputs! {
     "broker stop": Document [ChangedAgent];
     "broker watch": Events [BrokerEvent];
     "check": Document [CheckedConfiguration];
+    "clean": List [CleanedItem];
     "completions": Document [ShellCompletions];
     "conversation delete": Document [DeletedConversation];
     "conversation fork": Document [ListedConversation];
@@ -147,6 +149,7 @@ outputs! {
     "debate cancel": Document [DebateView];
     "debate list": List [DebateRow];
     "debate new": Document [DebateView];
+    "debate remove": Document [DebateRemoved];
     "debate report": Document [WorkReport];
     "debate show": Document [DebateResult];
     "debate watch": Events [DebateWatchEvent];

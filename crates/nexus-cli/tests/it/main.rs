@@ -17,6 +17,7 @@ mod broker;
 mod broker_real;
 #[cfg(target_os = "linux")]
 mod chat;
+mod clean;
 mod command;
 mod configuration;
 #[cfg(target_os = "linux")]

@@ -11,10 +11,10 @@ use std::{
 use crate::support::{Folder, text};
 
 /// The home that commit 16c3db7d wrote, and its folder at that time.
-const HOME_16C3DB7D: (&str, &str) = ("home-16c3db7d.tar.gz", "/tmp/.tmp6F0XEg");
+pub(crate) const HOME_16C3DB7D: (&str, &str) = ("home-16c3db7d.tar.gz", "/tmp/.tmp6F0XEg");
 
 /// Unpacks an archive. Absolute paths in its texts lead to the new folder, as if it had been written there.
-fn unpacked((archive, written_in): (&str, &str)) -> Folder {
+pub(crate) fn unpacked((archive, written_in): (&str, &str)) -> Folder {
     let folder = Folder::empty();
     let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded").join(archive);
     let status = Command::new("tar")
@@ -37,7 +37,7 @@ fn unpacked((archive, written_in): (&str, &str)) -> Folder {
 }
 
 /// Every file below a folder with its content.
-fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub(crate) fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let (mut found, mut folders) = (BTreeMap::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).unwrap() {
@@ -52,7 +52,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// What a command prints that must succeed, in a folder below the recorded one.
-fn printed(folder: &Folder, below: &str, arguments: &[&str]) -> String {
+pub(crate) fn printed(folder: &Folder, below: &str, arguments: &[&str]) -> String {
     let mut command = folder.command(arguments);
     command.current_dir(folder.path().join(below)).env("DBUS_SESSION_BUS_ADDRESS", folder.no_bus());
     let output = command.output().unwrap();

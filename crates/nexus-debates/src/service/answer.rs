@@ -136,6 +136,13 @@ pub struct DebateRow {
     pub labels: BTreeMap<String, String>,
 }
 
+/// A debate was removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DebateRemoved {
+    /// The debate.
+    pub debate_id: String,
+}
+
 /// A task that follows from a debate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DebateTask {

@@ -7,17 +7,18 @@ mod answer;
 mod create;
 mod debates;
 mod look;
+mod remove;
 mod request;
 mod walk;
 
 pub use self::{
     answer::{
-        DebateClaimView, DebatePage, DebateResult, DebateRoundView, DebateRow, DebateTask, DebateView,
-        PanelistView,
+        DebateClaimView, DebatePage, DebateRemoved, DebateResult, DebateRoundView, DebateRow, DebateTask,
+        DebateView, PanelistView,
     },
     debates::{Debates, DebatesOptions},
     request::{
         DebateAdvanceRequest, DebateCancelRequest, DebateCreateRequest, DebateListRequest,
-        DebateResultRequest, DebateSpawnTaskRequest, DebateStatusRequest,
+        DebateRemoveRequest, DebateResultRequest, DebateSpawnTaskRequest, DebateStatusRequest,
     },
 };

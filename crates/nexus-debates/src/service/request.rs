@@ -101,6 +101,14 @@ pub struct DebateCancelRequest {
     pub debate_id: String,
 }
 
+/// Removes a debate that ended, with all its records. Tasks that follow from it remain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DebateRemoveRequest {
+    /// The debate, as `debate_create` named it.
+    pub debate_id: String,
+}
+
 /// Creates a task that follows from a debate, and links the two.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

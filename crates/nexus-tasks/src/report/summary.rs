@@ -13,7 +13,7 @@ use nexus_work::{
 use super::{attempt::decision, evidence::changed_files, time};
 use crate::{
     step_record::StepRecord,
-    store::{Task, TaskSnapshot},
+    store::{Task, TaskSnapshot, is_landing},
     task_state::TaskStatus,
 };
 
@@ -89,9 +89,8 @@ fn change(task: &Task, is_committed: bool) -> Markup {
 }
 
 fn landed(task: &Task, is_committed: bool, events: &[WorkspaceEvent]) -> Markup {
-    let outcome = |event: &WorkspaceEvent| event.data.get("outcome")?.as_str().map(str::to_owned);
     let tried = events.iter().rev().filter(|event| event.kind == "landed");
-    let landed = tried.clone().find(|event| outcome(event).as_deref() == Some("landed"));
+    let landed = tried.clone().find(|event| is_landing(event));
     html! {
         @match (landed, tried.clone().next()) {
             (Some(event), _) => { span.good { "yes" } ", " (time(event.time)) }

@@ -1,7 +1,7 @@
 //! Events in the log of a task.
 
 use nexus_core::VendorId;
-use nexus_work::LoggedTurn;
+use nexus_work::{LoggedTurn, WorkspaceEvent};
 use serde::{Deserialize, Serialize};
 
 use crate::review::ReviewDecision;
@@ -190,4 +190,9 @@ pub enum TaskLogEvent {
         /// The problem, and its reason.
         what: String,
     },
+}
+
+/// Returns true if the event is a landing that moved a branch of the project.
+pub(crate) fn is_landing(event: &WorkspaceEvent) -> bool {
+    event.kind == "landed" && event.data.get("outcome").and_then(|outcome| outcome.as_str()) == Some("landed")
 }

@@ -22,10 +22,13 @@ mod log;
 mod task;
 mod tasks;
 
-pub(crate) use self::tasks::{IndexedTasks, TaskDetails};
 pub use self::{
     data::{FollowUp, SettledStep, StepIntent, TaskData},
     log::TaskLogEvent,
     task::{Task, TaskId, TaskSnapshot},
     tasks::{TaskListing, TaskStore},
+};
+pub(crate) use self::{
+    log::is_landing,
+    tasks::{IndexedTasks, TaskDetails},
 };

@@ -9,9 +9,13 @@ use nexus_core::{CancelToken, RecordFile, RecordLog};
 use nexus_files::{FileLock, make_private_folder};
 use nexus_process::private_home::remove_tree;
 use nexus_trees::{Patch, Project, Tree, TreeOptions};
-use nexus_work::{EventLog, LockedWork, WorkSnapshot, WorkWatch, Workspace, WorkspaceId};
+use nexus_work::{EventLog, LockedWork, WorkSnapshot, WorkWatch, Workspace, WorkspaceEvent, WorkspaceId};
 
-use super::{data::TaskData, git::SharedGit, log::TaskLogEvent};
+use super::{
+    data::TaskData,
+    git::SharedGit,
+    log::{TaskLogEvent, is_landing},
+};
 use crate::{
     checks::ProbeStore,
     problem_brief::ProblemBrief,
@@ -386,6 +390,22 @@ impl Task {
     /// [`Damaged`](TaskErrorKind::Damaged) if it has gaps.
     pub fn events(&self) -> Result<EventLog, TaskError> {
         Ok(self.workspace.events()?)
+    }
+
+    /// Returns true if the task has commits that no landing moved to a branch of the project, or if its log does not have the landing.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](TaskErrorKind::Damaged) if the task or its log is; errors of the file system.
+    pub fn has_unlanded_commits(&self) -> Result<bool, TaskError> {
+        if self.data()?.1.commits.is_empty() {
+            return Ok(false);
+        }
+        let events = self.events()?.events;
+        let last = |is_meant: fn(&WorkspaceEvent) -> bool| events.iter().rposition(is_meant);
+        // A reopened task may have settled another step since.
+        let landed = last(is_landing);
+        Ok(landed.is_none() || landed < last(|event| event.kind == "step_settled"))
     }
 
     /// Locks the right to run a step. Returns `None` if another process has it.

@@ -1,0 +1,31 @@
+//! Removes a debate.
+
+use std::time::Duration;
+
+use nexus_work::WorkspaceState as _;
+
+use super::{answer::DebateRemoved, debates::Debates, request::DebateRemoveRequest};
+use crate::debate_error::DebateError;
+
+/// Longest wait for another process that works on the debate.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Debates {
+    /// Removes a debate that ended: its folder with all records. Tasks that follow from it remain.
+    pub async fn remove(&self, request: DebateRemoveRequest) -> Result<DebateRemoved, DebateError> {
+        let debate = self.0.open(&request.debate_id).await?;
+        let _lock = self.0.jobs.lock(&debate, PATIENCE).await?;
+        let store = self.0.store.clone();
+        self.0
+            .read(&debate, move |debate| {
+                let state = debate.snapshot()?.state;
+                if !state.is_final() {
+                    let message = format!("the debate is {}", state.word());
+                    return Err(DebateError::wrong_status(message, "first call debate_cancel to end it"));
+                }
+                store.remove(debate)?;
+                Ok(DebateRemoved { debate_id: debate.id().to_string() })
+            })
+            .await
+    }
+}

@@ -1,0 +1,75 @@
+//! The histories of folders as they are stored, whether their folders still exist or not.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use nexus_files::{FileLock, read_bounded};
+use serde::Deserialize;
+
+use super::{
+    folder_history::{LOCK, MAX_TURN_BYTES, TURNS},
+    text::PathText,
+};
+
+/// A stored [`FolderHistory`](crate::FolderHistory).
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredHistory {
+    /// The folder of this history alone.
+    pub store: PathBuf,
+    /// The person's folder. `None` if no turn is readable.
+    pub folder: Option<PathBuf>,
+    /// Time of the last change of its turns.
+    pub used: SystemTime,
+}
+
+/// The fields of a stored turn that a list shows.
+#[derive(Deserialize)]
+struct ListedTurn {
+    folder: PathText,
+}
+
+impl StoredHistory {
+    /// Returns the histories below a folder, in no order. A missing folder has none.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the file system if the folder cannot be read.
+    pub fn all(stores: impl AsRef<Path>) -> io::Result<Vec<Self>> {
+        let entries = match fs::read_dir(stores) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let histories = entries.flatten().filter_map(|entry| {
+            let store = entry.path();
+            let used = fs::metadata(store.join(TURNS)).and_then(|found| found.modified()).ok()?;
+            let folder = folder_of(&store);
+            Some(Self { store, folder, used })
+        });
+        Ok(histories.collect())
+    }
+
+    /// Deletes the history. Returns false if a process uses it, with nothing deleted.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the file system. A part may then be deleted.
+    pub fn remove(&self) -> io::Result<bool> {
+        let Some(_lock) = FileLock::try_lock_existing(&self.store.join(LOCK))? else { return Ok(false) };
+        fs::remove_dir_all(&self.store)?;
+        Ok(true)
+    }
+}
+
+/// Reads the folder from the first readable turn. Every turn has it.
+fn folder_of(store: &Path) -> Option<PathBuf> {
+    let turns = fs::read_dir(store.join(TURNS)).ok()?.flatten();
+    let mut folders = turns.filter_map(|turn| {
+        let bytes = read_bounded(&turn.path(), MAX_TURN_BYTES).ok()??;
+        serde_json::from_slice::<ListedTurn>(&bytes).ok()
+    });
+    folders.next().map(|turn| turn.folder.to_path_buf())
+}
