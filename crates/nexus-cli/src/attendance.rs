@@ -155,7 +155,7 @@ fn next_question(
             };
             return Some(OpenQuestion { subject, number });
         }
-        // The person types a line: ask after it.
+        // The user is typing a line. Ask again when the line is complete.
         waiting.push_front(question);
         return None;
     }

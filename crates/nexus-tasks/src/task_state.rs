@@ -104,8 +104,8 @@ pub enum TaskEvent {
     Cancelled,
     /// The caller resumes a task that ended.
     Reopened {
-        /// Entry to resume with; a unit of a band or a review stands for its step. `None` is the entry with which the task ended. After
-        /// [`TaskStatus::Complete`] it is the last step that changed files.
+        /// Entry to resume with. A unit or a review resumes the step that it belongs to. `None` is the entry with which the task
+        /// ended, or after [`TaskStatus::Complete`] the last step that changed files.
         from_entry: Option<usize>,
     },
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Enforcer of a level whose turns are rejected.
 const NOT_ENFORCED: &str = "no";
 
-/// Judgement of an agent's program before a simulated model.
+/// Judgement of an agent's program against a simulated model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentJudgement {

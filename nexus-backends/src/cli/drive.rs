@@ -360,7 +360,7 @@ impl Drive<'_> {
             self.asks.withdraw(number);
         }
         if is_asking {
-            // From now on the turn waits for the host.
+            // Enter the phase `Tool`: until the host answers, its time limits apply.
             self.heard();
         }
     }

@@ -54,7 +54,7 @@ async fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-/// A broker whose messages rest below `home`, with the agents of the configuration.
+/// Opens a broker with the agents of the configuration. It stores its messages below `home`.
 async fn open(routes: &str, home: &std::path::Path) -> Result<Broker, AnyError> {
     let registry = registry().with_section(Arc::new(BrokerSection));
     let router = Router::from_str(routes, registry, BuildContext::in_home(home))?;

@@ -16,7 +16,7 @@ pub(crate) enum AgentCommand {
     },
     /// Add an agent of your own: a row in the home of Nexus. Installs nothing and starts nothing
     Add(AgentAddArgs),
-    /// Run an installed agent before a simulated model on this machine, and record what it can do and what encloses it
+    /// Run an installed agent against a simulated model on this machine, and record what it can do and what encloses it
     #[cfg(feature = "judge")]
     Judge(AgentJudgeArgs),
 }

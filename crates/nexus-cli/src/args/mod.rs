@@ -124,7 +124,7 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Print the record of turns that `nexus run --keep FILE` wrote: prompt, events, answer, backend and cost
     Show {
-        /// The file
+        /// File that `nexus run --keep` wrote
         file: PathBuf,
     },
     /// Take a goal to reviewed work: agents plan it and do it step by step, and reviewers of two vendors decide
@@ -145,7 +145,7 @@ pub(crate) enum Command {
     Setup(SetupArgs),
     /// Delete the conversations that `nexus run --keep FILE` stored at the backends. The record in the file stays
     Forget {
-        /// The file
+        /// File that `nexus run --keep` wrote
         file: PathBuf,
     },
     /// Manage named conversations, which `nexus run --conversation NAME` creates

@@ -107,7 +107,7 @@ impl TasksCore {
         Ok(Some(baseline))
     }
 
-    /// Frames the goal of a task. The caller holds the step of the task.
+    /// Frames the goal of a task. The caller owns the lock of the task's step.
     pub(super) async fn frame(
         &self,
         task: &Task,

@@ -36,7 +36,7 @@ pub(super) fn is_used_up(budget: Option<&Budget>) -> bool {
 }
 
 impl TasksCore {
-    /// Runs the step that begins with `entry`, if it is the next one. The caller holds it.
+    /// Runs the step that begins with `entry`, if it is the next one. The caller owns the step's lock.
     pub(super) async fn run_step(
         &self,
         task: &Task,

@@ -303,7 +303,7 @@ impl Task {
     }
 
     /// Removes the folders in which agents, tests and probes worked, once the task has ended. They are copies of the project; a reopened
-    /// task creates them again. The caller holds the step.
+    /// task creates them again. The caller owns the step's lock.
     ///
     /// # Errors
     ///
@@ -326,7 +326,7 @@ impl Task {
         self.folder().join(MAP)
     }
 
-    /// Removes the cartographer's copy of the project. The caller holds the follow-ups.
+    /// Removes the cartographer's copy of the project. The caller owns the lock of the follow-ups.
     pub(crate) fn clear_map(&self) -> Result<(), TaskError> {
         let folder = self.map_folder();
         remove_tree(&folder).map_err(TaskError::at(&folder))

@@ -39,7 +39,7 @@ enum Which {
 }
 
 impl DelegatedSubject {
-    /// The real program `executable`, before a simulator that speaks `dialect`.
+    /// The real program `executable`, against a simulator that speaks `dialect`.
     pub fn real(
         name: impl Into<String>,
         kind: Arc<dyn BackendKind>,

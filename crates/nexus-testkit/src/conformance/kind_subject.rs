@@ -80,7 +80,7 @@ impl Builder<'_> {
         self.kind.build(id, &self.settings, &self.context).map_err(StageError::new)
     }
 
-    /// Builds the backend before a simulator that speaks `dialect`, or before a port that refuses.
+    /// Builds the backend against a simulator that speaks `dialect`, or against a port that refuses.
     pub(super) fn before_sim(mut self, dialect: Dialect, weather: Weather) -> Result<Stage, StageError> {
         let sim = Arc::new(Sim::start(dialect, weather.script)?);
         if weather.line == Line::Refused {

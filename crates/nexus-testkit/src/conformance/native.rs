@@ -35,7 +35,7 @@ pub struct Service {
 }
 
 impl NativeSubject {
-    /// A backend of `kind` before a simulator that speaks `dialect`.
+    /// A backend of `kind` against a simulator that speaks `dialect`.
     pub fn new(name: impl Into<String>, kind: Arc<dyn BackendKind>, dialect: Dialect) -> Self {
         let service = Service { dialect, models: Vec::new(), strict: false };
         let by_name = |name: &str, arguments| ToolCall::function(name, arguments);

@@ -1,4 +1,4 @@
-//! All tries, made by an agent before a simulated model at one access level.
+//! All tries, made by an agent against a simulated model at one access level.
 
 use std::{fs, io, path::Path, time::Duration};
 

@@ -344,7 +344,7 @@ impl Imitation for Codex {
             }
             Moment::ToolBegins { id, call } => self.wire.tool_begins(id, call, stage),
             Moment::ToolEnds { id, call, answer, is_denied } => {
-                // A call that was refused shows in the record alone.
+                // Codex reports no end of a refused call. Only the session log has it.
                 if !is_denied {
                     self.wire.tool_ends(id, call, answer, stage);
                 }

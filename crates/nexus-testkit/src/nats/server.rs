@@ -294,7 +294,8 @@ pub fn free_port() -> u16 {
     panic!("no port is free");
 }
 
-/// `program`, which the kernel ends when the thread ends that started it, where `setpriv` can ask for that.
+/// Returns the command for `program`. If `setpriv` is installed, the kernel kills the program when the thread that started it
+/// ends.
 fn command(program: &Path) -> Command {
     const SETPRIV: &str = "/usr/bin/setpriv";
     if !Path::new(SETPRIV).exists() {

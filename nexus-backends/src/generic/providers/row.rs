@@ -31,7 +31,7 @@ pub(crate) struct ProviderRow {
     pub(super) path: Option<String>,
     /// Parameters in the query of every call.
     pub(super) query: BTreeMap<String, String>,
-    /// StreamFraming of streamed answers. Default: sse.
+    /// Framing of streamed answers. Default: sse.
     pub(super) framing: StreamFraming,
     /// Members that an entry must have for the address, each with its meaning, such as `{ region: "AWS region" }`.
     pub(super) parameters: BTreeMap<String, String>,

@@ -72,7 +72,7 @@ impl Tasks {
 }
 
 impl TasksCore {
-    /// Frames a task, unless another process framed it meanwhile. The caller holds its lock.
+    /// Frames a task, unless another process framed it meanwhile. The caller owns its lock.
     async fn frame_if_due(
         &self,
         task: &Task,

@@ -179,7 +179,7 @@ impl ResponsesTranscript {
         Some((conversation, left_out))
     }
 
-    /// Adds an item of a handle. It goes back to its origin byte for byte.
+    /// Adds an item of a resumed conversation. An item that only its server can read is sent back byte for byte.
     fn stored(&mut self, item: Arc<Item>) {
         if let Item::Call { id: call, .. } | Item::Result { call, .. } = &*item {
             self.calls_before.insert(call.clone());
