@@ -101,7 +101,7 @@ fn is_executable(path: &Path) -> bool {
 fn project_folders(working: Option<&Path>, home: Option<&Path>) -> Vec<PathBuf> {
     let Some(working) = working.and_then(|folder| folder.canonicalize().ok()) else { return Vec::new() };
     let home = home.and_then(|home| home.canonicalize().ok());
-    // A folder that contains the home is no project: its programs are the user's own, such as those in `~/.local/bin`.
+    // A folder that contains the home is not a project: its programs are the user's own, such as those in `~/.local/bin`.
     let is_project = |folder: &Path| home.as_deref().is_none_or(|home| !home.starts_with(folder));
     let top = working.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_owned);
     [Some(working), top].into_iter().flatten().filter(|folder| is_project(folder)).collect()
