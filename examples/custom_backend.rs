@@ -61,7 +61,7 @@ impl ExecutionBackend for WordCounter {
         turn.end(Ok((FinishReason::Stop, None))).await
     }
 
-    // What keeps no conversation has none to forget.
+    // This backend stores no conversation, so it has none to forget.
     async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
         Err(ForgetError::Unsupported { backend: self.id.clone() })
     }

@@ -76,7 +76,7 @@ fn tools(report: &Submission<Report>) -> Toolbox {
             Tool::new("stock", "Looks an article up in the stock list.", move |Look { article }: Look| {
                 let found = stock.get(article.as_str()).copied();
                 async move {
-                    // A slow warehouse: calls that the model makes together wait together.
+                    // Simulate a slow lookup. Calls of one reply run concurrently, so they wait only once.
                     tokio::time::sleep(Duration::from_millis(200)).await;
                     let (pieces, cents_each) = found.ok_or_else(|| format!("we do not sell {article}"))?;
                     Ok::<_, String>(Json(Stock { article, pieces, cents_each }))

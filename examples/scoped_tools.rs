@@ -70,7 +70,7 @@ async fn main() -> Result<(), AnyError> {
         let router = stage.router(&format!("{COMMON}{line}"))?;
         let archive = archive(&stage.workspace(&format!("archive-{round}"))?)?;
 
-        // What the clerk is sent out with. Nothing comes from anywhere else.
+        // The tools and paths of the agent. The scope contains nothing else.
         let brief = Brief::new(&archive)
             .tool("read_*".parse()?)
             .tool("write_draft".parse()?)
@@ -187,7 +187,7 @@ fn part() -> Scenario {
             ))
             .paced(4, pace),
         Reply::call(call("hand_in", json!({ "summary": "The herons are back." }))).paced(4, pace),
-        // Where a program asks once more before it is stopped.
+        // Some programs call the model once more before they are stopped.
         Reply::text("Is there anything else?").paced(4, pace),
     ])
 }

@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::create_dir(&project)?;
     fs::create_dir(&workspace)?;
 
-    // A person's repository, with a hook that must not run for us.
+    // The user's repository. It has a hook that Nexus must not run.
     let person = |args: &[&str]| -> Result<String, Box<dyn Error>> {
         let identity = ["-c", "user.name=Person", "-c", "user.email=person@localhost"];
         let output = Command::new("git").current_dir(&project).args(identity).args(args).output()?;
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("refused: {error}");
     }
 
-    // It is put back, and done again.
+    // Restore the folder, and repeat the work.
     tree.restore(base, &folder, &[])?;
     fs::write(folder.join("price.py"), "def price(pieces):\n    return 450 * pieces\n")?;
     let snapshot = tree.snapshot(&folder)?;

@@ -92,7 +92,7 @@ impl Imitation for Program {
             }),
             Moment::ToolBegins { id, call } => self.tool_call(id, call),
             Moment::ToolEnds { id, call, answer, is_denied } => {
-                // A call that is not let through never begins.
+                // A denied call has no `ToolBegins`, so print the call here.
                 if *is_denied {
                     stage.line(&self.tool_call(id, call));
                 }

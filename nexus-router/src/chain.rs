@@ -135,7 +135,7 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
                     return Err(self.own_error(refused_still(hold, now)));
                 }
                 if has_waited {
-                    // The backends were passed over for earlier holds.
+                    // The list of skipped backends names the holds from before the wait. Replace them by the current ones.
                     let backends: Vec<BackendId> = holds.iter().map(|hold| hold.backend.clone()).collect();
                     self.prior.reconsider(&backends, &mut self.passed_over);
                     holds.iter().for_each(|hold| self.prior.skip(held(hold, now)));

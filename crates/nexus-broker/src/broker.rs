@@ -557,11 +557,11 @@ impl Broker {
 
     /// Checks that `sender` may write to `target`.
     async fn check_scope(&self, sender: &Address, target: &Address) -> Result<(), BrokerError> {
-        // Callers are programs of this user, outside of every agent.
+        // A caller is a program of the user. The scope of an agent does not restrict it.
         let Some(sender) = sender.agent_name() else { return Ok(()) };
         let record = self.directory().get(sender).await?;
         let is_allowed = match target.agent_name() {
-            // The broker itself answers the callers.
+            // Only the agent's scope allows new messages to callers. Replies are sent by the broker itself.
             None => record.scope.allows(&target.to_string()),
             Some(name) if name == sender || record.manager.as_deref() == Some(name) => true,
             Some(name) if record.scope.allows(name) => true,

@@ -33,7 +33,7 @@ use crate::{
 pub struct BrokerSettings {
     /// The agents, by name: 1 to 40 small letters, digits, `_` and `-`.
     pub agents: BTreeMap<String, AgentSettings>,
-    /// Programs outside that messages for `caller:NAME` are delivered to, by name. For any other caller they wait in its inbox.
+    /// External programs that receive the messages for `caller:NAME`, by name. Messages for any other caller wait in its inbox.
     pub callers: BTreeMap<String, CallerSettings>,
     /// Maximum number of turns that one broker runs at once. Default 4.
     pub max_turns_at_once: usize,

@@ -76,7 +76,7 @@ pub(crate) struct AlwaysAllowed {
 }
 
 impl AlwaysAllowed {
-    /// No calls yet. `until` completes "always for exactly this call in this folder, …".
+    /// Creates an empty list of allowed calls. `until` completes the choice "always for exactly this call in this folder, …".
     pub(crate) fn new(until: &'static str) -> Self {
         Self { calls: BTreeSet::new(), until }
     }

@@ -57,9 +57,9 @@ const SHOWN: [(&str, ConfigUseKind); 20] = [
     ("proxy", ConfigUseKind::Address),
     ("url", ConfigUseKind::Address),
     ("servers", ConfigUseKind::Address),
-    // Commands of an agent reach them, with the project's files.
+    // Hosts for an agent's commands, which can send the files of the project there.
     ("command_hosts", ConfigUseKind::Address),
-    // Programs of `mcp_servers`, and of backends in the sandbox, reach them.
+    // Hosts for the programs of `mcp_servers`, and of backends in the sandbox.
     ("hosts", ConfigUseKind::Address),
     ("program_folders", ConfigUseKind::Folder),
     ("login_folders", ConfigUseKind::Folder),

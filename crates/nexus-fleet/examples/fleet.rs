@@ -96,7 +96,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     }
 
     let settings = FleetSettings { servers: vec![url], ..FleetSettings::default() };
-    // A worker tells of itself every other second.
+    // A worker announces itself every two seconds.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     for (name, worker) in &Fleet::new(settings)?.status().await?.pools["builders"].workers {
         let ran = if worker.mean_turn_milliseconds > 0 { "ran the second turn" } else { "ran none" };

@@ -249,7 +249,7 @@ impl SharedIndexes {
 impl Drop for SharedIndexes {
     fn drop(&mut self) {
         for copy in &self.0 {
-            // A copy that stays is replaced by the next one.
+            // Ignore an error: the next snapshot replaces a copy that stays.
             let _ = fs::remove_file(copy);
         }
     }

@@ -220,7 +220,7 @@ impl TrustedUsers {
         let Some((_, _, members)) =
             self.group.lines().filter_map(fields).find(|(_, number, _)| *number == group)
         else {
-            // A directory service may know its members.
+            // The group is not in `/etc/group`. A directory service, such as LDAP, may give it members.
             return true;
         };
         members.split(',').filter(|member| !member.is_empty()).any(is_other)

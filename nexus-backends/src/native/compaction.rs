@@ -244,7 +244,7 @@ impl CompactionPlan {
             };
             let Some(fate) = self.fates.get_mut(index).filter(|_| !must_stay) else { continue };
             let bytes_left = match std::mem::replace(fate, ItemFate::Dropped) {
-                // The replacement was already counted as an item that is smaller.
+                // This item was already counted as shortened, so only its replacement is still there.
                 ItemFate::Shortened(text) => {
                     self.dropped.results -= 1;
                     text.len()

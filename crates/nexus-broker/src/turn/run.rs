@@ -154,7 +154,7 @@ async fn hand_in(turn: &OngoingTurn, steering: &Steering, over: &CancelToken) {
             return over.cancelled().await;
         }
         if turn.note_taken(&delivery.envelope.message_id).await.is_err() {
-            // The note may be stored although the call failed, so remove it.
+            // `note_taken` may have stored its note before it failed. Returning the message removes the note.
             let _ = turn.give_back(&delivery.lease).await;
             return over.cancelled().await;
         }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub(crate) fn begin(project: &Path) -> io::Result<()> {
     fs::write(project.join("sum.sh"), "echo $(( ${1#-} + ${2#-} ))\n")?;
     fs::write(project.join("test.sh"), "test \"$(sh sum.sh 1 2)\" = 3\n")?;
-    // Whatever the person's own configuration asks for.
+    // Override the user's own git configuration, which could sign commits or run hooks.
     let own = [
         "user.name=Somebody",
         "user.email=somebody@example.org",

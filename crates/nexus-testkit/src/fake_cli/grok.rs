@@ -268,7 +268,7 @@ impl Imitation for Grok {
             let meant = input["tool_name"].as_str().unwrap_or_default();
             return Some(format!("Tool `{meant}` failed via `use_tool`: Tool not found: {meant}"));
         }
-        // A server's tool also answers to its own name.
+        // The CLI also accepts a tool of a server under the tool's own name.
         let is_offered = is_offered || servers::meant(call, &self.servers).is_some();
         (!is_offered).then(|| {
             format!(

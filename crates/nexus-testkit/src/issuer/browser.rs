@@ -149,7 +149,7 @@ impl Browser {
         let stream = TcpStream::connect(address).await?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-        // An error of the connection shows in the answer.
+        // If the connection fails, the request below returns the error.
         tokio::spawn(connection);
         let target = url.as_str().strip_prefix(&url.origin().ascii_serialization()).unwrap_or("/");
         let target = target.split('#').next().unwrap_or("/");

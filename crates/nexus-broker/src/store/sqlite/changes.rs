@@ -49,7 +49,7 @@ impl DatabaseReports {
     ) -> Option<Self> {
         let polled =
             |error: &dyn std::fmt::Display| tracing::debug!(%error, "the file of messages is polled");
-        // SQLite writes beside the target of a link.
+        // SQLite creates its log next to the target of a link, so watch the folder of the target.
         let path = &path.canonicalize().inspect_err(|error| polled(error)).ok()?;
         let changes = Arc::new(watch::Sender::new(()));
         let (reported, reports) = watch::channel(());

@@ -231,7 +231,7 @@ impl<'b> RemoteTurn<'b> {
         self.stopping = Some(Stopping { failure, until: Instant::now() + time });
         match self.guard.worker {
             Some(_) => self.tell(WorkerCommand::Cancel),
-            // If no worker has started it, taking it back prevents any start.
+            // No worker is known to have started the turn. Removing it from the queue prevents a later start.
             None => self.looking = Some(end::take_back(self.guard.address()).boxed()),
         }
     }

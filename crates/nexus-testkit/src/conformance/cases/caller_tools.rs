@@ -232,7 +232,7 @@ async fn begins_with(trial: &Trial<'_>, beginning: Reply) -> Verdict {
     let (staged, turn) = turn_with(trial, beginning.clone().and_text(ANSWER), &tools, |it| it).await?;
     let text = &turn.result()?.text;
     ensure(text.ends_with(ANSWER), "answer", || short(text))?;
-    // Another process, or another request, would say it again.
+    // A second request would mean that the backend repeated the answer.
     same("model calls", &staged.model_calls().len(), &1)?;
     let script = Scenario::new([beginning.and_call(look_up(trial)), Reply::text(ANSWER)]);
     let (_, turn) = turn_with(trial, script, &tools, |it| it).await?;

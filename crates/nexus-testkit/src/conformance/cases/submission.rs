@@ -195,7 +195,7 @@ async fn ends_with(trial: &Trial<'_>, reply: Reply) -> Verdict {
     let statuses: Vec<_> = result.tool_calls.iter().map(|call| call.status).collect();
     same("status", &statuses, &vec![ToolCallStatus::Succeeded])?;
     ensure(turn.took < SLOWLY * 15, "the turn ends at once", || format!("{:?}", turn.took))?;
-    // A stopped program has counted its usage so far.
+    // The result contains the usage up to the stop of the program.
     ensure(result.usage.output_tokens.is_some_and(|tokens| tokens > 0), "usage", || short(&result.usage))
 }
 

@@ -72,7 +72,7 @@ impl Repositories {
         let (mut repositories, mut closed) = (0_usize, 0_usize);
         // Upper levels first, so that the bounds cut off the deepest.
         while let Some(folder) = folders.pop_front() {
-            // A listed folder is not always open to look-ups, which the mounts below it need.
+            // A folder can allow a listing but no access to its entries, which the mounts below it need. So test both.
             let listed = folder.join(".").symlink_metadata().and_then(|_| fs::read_dir(&folder));
             let entries = match listed {
                 Ok(entries) => entries,
