@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use stage::{AnyError, Stage, show_turn_with};
 
-/// What the model asks of the stock list.
+/// Arguments of the tool `stock`.
 #[derive(Deserialize, JsonSchema)]
 struct Look {
-    /// The article, as it stands in the catalogue.
+    /// The article, as the catalogue spells it.
     article: String,
 }
 
@@ -36,7 +36,7 @@ struct Stock {
 /// The answer that the model hands in.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Report {
-    /// What everything in stock is worth, in cents.
+    /// Value of all articles in stock, in cents.
     total_cents: u64,
     /// One sentence for the owner of the shop.
     remark: String,

@@ -41,13 +41,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(&hook, format!("#!/bin/sh\ntouch {}\n", place.path().join("hook-ran").display()))?;
     fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
 
-    // The tree, and its base in a folder.
+    // Create a tree, and check out its base into a folder.
     let tree = Tree::create(&git, &workspace, &Project::find(&project)?, &TreeOptions::new())?;
     let base = &tree.base().commit;
     let folder = workspace.join("now");
     tree.check_out(base, &folder)?;
 
-    // The first attempt hides what it did, and plants a repository.
+    // The first attempt hides its change in a `.gitignore`, and creates a repository.
     fs::write(folder.join(".gitignore"), "*\n")?;
     fs::write(folder.join(".gitattributes"), "*.py -diff\n")?;
     fs::write(folder.join("price.py"), "def price(pieces):\n    return 0\n")?;
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let snapshot = tree.snapshot(&folder)?;
     println!("\n{}", tree.patch(base, &snapshot)?.text());
 
-    // Whoever writes the intent down first can repeat the commit after a crash.
+    // A program that stores the intent before the commit can repeat the same commit after a crash.
     let time = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
     let intent = CommitIntent::new(snapshot, base.clone(), time, "Mend the price").with_trailer("Task", "12");
     let commit = tree.commit(&intent)?;

@@ -17,7 +17,7 @@ use crate::capabilities::Support;
 /// Longest text of one input, in bytes. Source: our own bound.
 const MAX_BYTES: usize = 64 << 10;
 
-/// Most inputs that wait at once, including inputs whose delivery is not confirmed. Source: our own bound.
+/// Maximum number of inputs that wait at once, including inputs whose delivery is not confirmed. Source: our own bound.
 const MAX_WAITING: usize = 64;
 
 /// Sends input to the agent of a turn while the turn runs. Clones send to the same turn.

@@ -118,7 +118,7 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
             return Err(mem::take(&mut self.prior).exhausted(name));
         }
         if let Some(next) = self.resets.awaited(run.holds.now()).cloned() {
-            // Nobody can tell changes of these hours from those of the failed attempt, so revert them before the wait.
+            // Revert the changes before the wait: afterwards they cannot be distinguished from changes that the user makes meanwhile.
             let deadline = *self.deadline;
             run.restore(&mut self.prior, &mut self.passed_over, &next, &self.mark, self.events, deadline)
                 .await?;

@@ -37,9 +37,9 @@ const MOST_JITTER: Duration = Duration::from_secs(5);
 const JITTER_PART: u32 = 10;
 /// Longest delay after repeated refusals without a time.
 const MOST_BACKOFF: Duration = Duration::from_secs(15 * 60);
-/// Most refusals of one turn. Each may be a paid attempt.
+/// Maximum number of refusals of one turn. Each may be a paid attempt.
 const MOST_REFUSALS: usize = 50;
-/// Most refusals of one turn by a backend that names no time.
+/// Maximum number of refusals of one turn by a backend that names no time.
 const MOST_GUESSED_REFUSALS: usize = 10;
 /// Longest time by which the waits of a turn may exceed their limit: a clock that stands still must not make a wait endless.
 const MOST_SLACK: Duration = Duration::from_secs(60);

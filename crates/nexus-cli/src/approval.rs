@@ -16,7 +16,7 @@ use crate::screen::QUESTION_MARK;
 /// Longest wait for an answer. A person may be away for a while, and the turn's own limits apply meanwhile.
 const WITHIN: Duration = Duration::from_secs(60 * 60);
 
-/// Most characters of arguments that a question shows. A command is always shown whole.
+/// Maximum number of characters of arguments that a question shows. A command is always shown whole.
 const MAX_SHOWN: usize = 4000;
 
 /// A call that waits for the person.

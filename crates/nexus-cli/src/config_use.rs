@@ -14,7 +14,7 @@ use crate::output::printable;
 /// File name of a configuration.
 pub(crate) const FILE: &str = "nexus.yaml";
 
-/// Most values of a configuration that are shown in an error. `nexus trust` shows all.
+/// Maximum number of values of a configuration that are shown in an error. `nexus trust` shows all.
 const MOST_SHOWN: usize = 40;
 /// Longest shown value, in characters. Programs and commands are not cut, because padding could hide what they run.
 const LONGEST_SHOWN: usize = 160;

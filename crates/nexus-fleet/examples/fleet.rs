@@ -65,7 +65,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         )
     };
 
-    // Two workers read the same file; for them, a pool is where they are.
+    // Two workers read the same configuration. `FleetPools::of_worker` runs the backends of their pool on this machine.
     let drain = CancelToken::new();
     let mut workers = Vec::new();
     for name in ["left", "right"] {

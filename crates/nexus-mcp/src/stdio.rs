@@ -23,7 +23,7 @@ use super::{
     service::ToolService,
 };
 
-/// Most lines that wait for an answer, and most answers that wait to be written.
+/// Maximum number of lines that wait for an answer, and maximum number of answers that wait to be written.
 const QUEUED_LINES: usize = 64;
 /// Longest time for writing finished answers when the server ends.
 const LAST_LINES: Duration = Duration::from_secs(1);

@@ -104,9 +104,9 @@ pub struct TaskSettings {
     pub test_command: Option<Vec<String>>,
     /// Sandbox for tests and probes.
     pub sandbox: SandboxSettings,
-    /// Most repetitions of a step that reviews may request before a person has to look. Default 2.
+    /// Maximum number of repetitions of a step that reviews may request before a person has to look. Default 2.
     pub max_review_retries: u32,
-    /// Most rejected submissions of one agent before it counts as silent. Rejected are, for example, verdicts that break the schema or cite
+    /// Maximum number of rejected submissions of one agent before it counts as silent. Rejected are, for example, verdicts that break the schema or cite
     /// no evidence. Default 5, up to 50.
     pub max_refused_submissions: u32,
     /// Number of vendors whose votes an advance needs. Default: the setting of the reviewers' panel, 2 if the panel has none. Set 1 to
@@ -142,9 +142,9 @@ pub struct SandboxSettings {
     pub tool_chains: Vec<PathBuf>,
     /// Longest run of the tests or of a probe, in seconds. Default 600.
     pub seconds: u64,
-    /// Most memory of a run, in MiB. Default 4,096.
+    /// Maximum memory of a run, in MiB. Default 4,096.
     pub memory_mib: u64,
-    /// Most data that one program may add to its copy of the project, in MiB; never more than half of the free disk space. Default 8,192.
+    /// Maximum amount of data that one program may add to its copy of the project, in MiB; never more than half of the free disk space. Default 8,192.
     pub disk_mib: u64,
 }
 
@@ -159,7 +159,7 @@ pub enum SandboxKind {
     None,
 }
 
-/// Most retries of a step. Source: our own bound.
+/// Maximum number of retries of a step. Source: our own bound.
 const MOST_RETRIES: u32 = 20;
 
 impl TaskSettings {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::problem_brief::Plan;
 
-/// Most questions to the caller at once.
+/// Maximum number of questions to the caller at once.
 pub(crate) const MAX_QUESTIONS: usize = 3;
 
 /// State of a task in `status.json`: its status, and the number of attempts at steps.
@@ -120,7 +120,7 @@ pub enum StepEnd {
     Completed,
     /// A verdict asks for another attempt.
     Retried {
-        /// Most retries of a step, [`StepEnd::DEFAULT_MAX_RETRIES`] by default.
+        /// Maximum number of retries of a step, [`StepEnd::DEFAULT_MAX_RETRIES`] by default.
         max_retries: u32,
     },
     /// An agent could not do its part.
@@ -139,7 +139,7 @@ pub enum StepEnd {
 }
 
 impl StepEnd {
-    /// Most retries of a step by default.
+    /// Maximum number of retries of a step by default.
     pub const DEFAULT_MAX_RETRIES: u32 = 2;
 }
 

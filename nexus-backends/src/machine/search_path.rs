@@ -21,7 +21,7 @@ const STICKY: u32 = 0o1000;
 /// Permissions to execute.
 const EXECUTES: u32 = 0o111;
 
-/// Most links on the way to a program. Source: the limit of Linux.
+/// Maximum number of links on the way to a program. Source: the limit of Linux.
 const MAX_LINKS: usize = 40;
 
 /// The folders of `PATH`, each with the reason why it is not used.

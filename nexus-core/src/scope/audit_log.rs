@@ -19,13 +19,13 @@ use crate::{
     turn::{Effects, ToolOrigin},
 };
 
-/// Most stored decisions. Beyond it the oldest are dropped. Source: our own bound.
+/// Maximum number of stored decisions. Beyond it the oldest are dropped. Source: our own bound.
 const MAX_KEPT: usize = 65_536;
 
 /// Largest estimated memory of the decisions, in bytes. Beyond it the oldest are dropped. Source: our own bound.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 
-/// Most recorded calls with a wrong token, so that such calls never displace those of the participant. Source: our own bound.
+/// Maximum number of recorded calls with a wrong token, so that such calls never displace those of the participant. Source: our own bound.
 const MAX_STRANGERS: u64 = 1_000;
 
 /// State of one session. It also updates the sessions above it.

@@ -97,9 +97,9 @@ pub struct CallPlace<'s> {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionBounds {
-    /// Most calls in total, without those of terminal tools. `None` means unlimited.
+    /// Maximum number of calls in total, without those of terminal tools. `None` means unlimited.
     pub tool_calls: Option<u32>,
-    /// Most refused submissions: calls of terminal tools that were denied or answered with an error.
+    /// Maximum number of refused submissions: calls of terminal tools that were denied or answered with an error.
     pub refused_submissions: u32,
 }
 

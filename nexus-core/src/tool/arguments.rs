@@ -14,7 +14,7 @@ const MAX_PROBLEM_BYTES: usize = 600;
 /// Longest schema that is repeated beside the fault, in bytes. Source: our own bound.
 const MAX_SCHEMA_BYTES: usize = 2_000;
 
-/// Most schema violations in one message.
+/// Maximum number of schema violations in one message.
 const MAX_VIOLATIONS: usize = 5;
 
 /// Replaces `null` by the empty object: some models write `null` or nothing for a tool without arguments.

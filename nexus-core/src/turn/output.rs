@@ -15,7 +15,7 @@ use crate::lenient_json::read_decision;
 #[cfg(feature = "schema")]
 use crate::tool::schema;
 
-/// Most schema violations in one message to the model.
+/// Maximum number of schema violations in one message to the model.
 const MAX_VIOLATIONS: usize = 20;
 
 /// A JSON Schema for the answer, checked when it is created.

@@ -13,7 +13,7 @@ use super::{
     python_modules::is_of_runner, shell_words::commands, test_files::kind_of, test_run::TestFileKind,
 };
 
-/// Most files to read in search of others. Source: our own bound.
+/// Maximum number of files to read in search of others. Source: our own bound.
 const MOST_FILES: usize = 64;
 /// Files in the root that name files or plug-ins for test commands.
 const READ_FIRST: [&str; 6] =

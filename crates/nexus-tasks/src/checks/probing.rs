@@ -29,7 +29,7 @@ use super::{
     runner::{Program, ProgramEnd, Ran},
 };
 
-/// Most output of one probe run, in bytes. Small enough to compare all of it: a probe prints observations.
+/// Maximum amount of output of one probe run, in bytes. Small enough to compare all of it: a probe prints observations.
 const OUTPUT_BYTES: u64 = 1 << 20;
 /// Stored part of each output, in bytes.
 const STORED_BYTES: usize = 64 << 10;

@@ -33,7 +33,7 @@ use crate::{
     task_state::TaskEvent,
 };
 
-/// Most paths that a remark names.
+/// Maximum number of paths that a remark names.
 const MOST_PATHS: usize = 20;
 
 impl TasksCore {

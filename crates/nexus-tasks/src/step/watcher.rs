@@ -70,7 +70,7 @@ pub enum StepRole {
 pub struct AgentProgress {
     /// Tool calls so far in this turn that count towards the limit.
     pub tool_calls: u32,
-    /// Most calls that it may make in a turn. Calls that submit an answer do not count towards this limit.
+    /// Maximum number of calls that it may make in a turn. Calls that submit an answer do not count towards this limit.
     pub most_tool_calls: u32,
 }
 

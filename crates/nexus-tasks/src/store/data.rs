@@ -128,7 +128,7 @@ impl fmt::Display for FollowUp {
 impl TaskData {
     /// The version of this layout.
     pub const VERSION: u32 = 1;
-    /// Most notes to retain; the oldest are dropped.
+    /// Maximum number of notes to retain; the oldest are dropped.
     pub const NOTES: usize = 8;
 
     /// Creates the data of a new task for `goal` in `project`.

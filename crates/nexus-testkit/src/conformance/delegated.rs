@@ -1,4 +1,4 @@
-//! A vendor's CLI before the suite: the real program with a simulated model, or a fake one.
+//! Runs the suite on a vendor's CLI: the real program with a simulated model, or a fake program.
 
 use std::{path::PathBuf, sync::Arc};
 

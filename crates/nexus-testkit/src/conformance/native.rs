@@ -1,4 +1,4 @@
-//! A model's API before the suite: a backend that calls it by itself, with a simulator at the other end.
+//! Runs the suite on a native backend, which calls the API of a simulated model.
 
 use std::{sync::Arc, time::Duration};
 

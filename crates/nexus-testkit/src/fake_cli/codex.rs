@@ -34,7 +34,7 @@ use crate::{
 /// Model of a turn that names none.
 const DEFAULT_MODEL: &str = "gpt-6.1-sol";
 
-/// Most characters that one turn may begin with.
+/// Maximum number of characters that one turn may begin with.
 const MAX_CHARS: usize = 1 << 20;
 
 /// The wait before the first repeat; it doubles.

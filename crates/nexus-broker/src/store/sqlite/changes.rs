@@ -100,7 +100,7 @@ impl Drop for DatabaseReports {
 }
 
 /// Notifies `changes` when the version has changed after a report, and when the version or the stamps have changed without one. Ends when
-/// nobody reports any more.
+/// no reporter is left.
 async fn look<V: PartialEq, F: Future<Output = V>, S: PartialEq>(
     mut reports: watch::Receiver<()>,
     changes: Arc<watch::Sender<()>>,

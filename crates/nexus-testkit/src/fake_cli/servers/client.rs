@@ -20,7 +20,7 @@ use super::{Answer, Server, ServerCall, ServerTool, http::Plain};
 /// Time limit for the thread to close its connections.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Most calls of one server that are on the wire at once.
+/// Maximum number of calls of one server that are on the wire at once.
 const MAX_CALLS: usize = 256;
 
 /// Parameters of a program's first requests to a server.
