@@ -46,7 +46,7 @@ pub(crate) struct AgentJudgeArgs {
     /// Name of the agent
     #[arg(value_name = "AGENT")]
     pub(crate) name: String,
-    /// Path of its program. Default: the program of its row, on the PATH
+    /// Path of the agent's program. Default: the program that its row names, found on the PATH
     #[arg(long, value_name = "PATH")]
     pub(crate) program: Option<PathBuf>,
     /// Print the result, and record nothing

@@ -58,7 +58,7 @@ enum End {
     MaxTurns,
 }
 
-/// Tokens as the vendor's program counts them: the cached apart, the reasoning inside.
+/// Token counts in the vendor's form: `input` excludes cached tokens, and `output` includes reasoning.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tokens {
     input: u64,

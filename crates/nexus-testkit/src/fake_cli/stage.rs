@@ -99,7 +99,7 @@ impl Stage {
         let _ = io::stderr().write_all(text.as_bytes());
     }
 
-    /// The next thing heard within `patience`; `None` if nothing was.
+    /// Returns the next input or signal. `None` if nothing arrives within `patience`.
     pub fn hear(&mut self, patience: Duration) -> Option<Heard> {
         if let Some(heard) = self.put_back.pop_front() {
             return Some(heard);
@@ -223,7 +223,7 @@ fn read_input(sender: &Sender<Heard>, notes: Option<PathBuf>) {
     let _ = sender.send(Heard::EndOfInput);
 }
 
-/// Hears SIGINT, SIGTERM and SIGHUP from now on, instead of dying of them.
+/// Handles SIGINT, SIGTERM and SIGHUP from now on, so that they do not kill this process.
 fn listen_to_signals(sender: Sender<Heard>) {
     let (ready, is_ready) = channel();
     std::thread::spawn(move || {

@@ -66,7 +66,7 @@ pub(super) enum Decision {
 pub(super) enum Bad {
     /// It is unknown, or belongs to another client.
     Unknown,
-    /// It is for another resource than the named one.
+    /// The token belongs to another resource than the request names.
     Elsewhere,
     /// It was already spent: the login ends now.
     Reused,

@@ -109,8 +109,8 @@ impl NatsServer {
         server
     }
 
-    /// A server with exactly the configuration that `text` makes of its port, its monitoring port and its store folder, with TLS.
-    /// It is not started yet.
+    /// Creates a server with TLS, without starting it. `text` returns its whole configuration from its port, its monitoring
+    /// port and its store folder.
     pub fn of_file(name: &str, text: impl FnOnce(u16, u16, &Path) -> String) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the server");
         let (port, monitoring_port) = (free_port(), free_port());

@@ -37,7 +37,7 @@ pub struct Reply {
     pub rate_limit: Option<RateLimit>,
     /// Headers added to the answer, verbatim. A header that HTTP cannot carry breaks the connection.
     pub headers: Vec<(String, String)>,
-    /// The id that all the tool calls of this reply have; each has its own if absent.
+    /// One id for all tool calls of this reply. `None` gives each call its own.
     pub call_id: Option<String>,
 }
 
@@ -215,7 +215,7 @@ impl Reply {
 }
 
 impl Default for Reply {
-    /// [`Reply::empty`], so that what a file leaves out is as usual.
+    /// Returns [`Reply::empty`], which supplies the fields that a scenario file leaves out.
     fn default() -> Self {
         Self::empty()
     }

@@ -184,7 +184,7 @@ pub(crate) async fn what_is_called_after_a_submission_is_not_asked(trial: &Trial
     same("model calls", &staged.model_calls().len(), &1)
 }
 
-/// The turn ends with a submission that the model makes in `reply`, though it would go on.
+/// Checks that the turn ends with the submission in `reply`, although the model has a further reply.
 async fn ends_with(trial: &Trial<'_>, reply: Reply) -> Verdict {
     let place = Submission::new();
     let slow = Reply::text("Is there anything else?").paced(1, SLOWLY);

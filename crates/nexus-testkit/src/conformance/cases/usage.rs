@@ -10,7 +10,7 @@ use crate::{
     sim::{Reply, Scenario, Usage as Counted},
 };
 
-/// No two sums of these are the same.
+/// Usage whose counts have distinct sums, so that a wrong sum is noticed.
 const COUNTED: Counted =
     Counted { input: 1_003, cached: 200, cache_write: 0, output: 41, reasoning: 7, cost_ticks: None };
 
