@@ -36,7 +36,7 @@ pub struct DetectedBackend {
     pub settings: Map<String, Value>,
     /// Payer of its turns.
     pub payment: Payment,
-    /// Location, version and login, in words for a person.
+    /// Location, version and login, as a text for the user.
     pub found: String,
 }
 

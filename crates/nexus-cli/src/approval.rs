@@ -141,7 +141,7 @@ fn command(request: &ApprovalRequest) -> Option<&str> {
     request.arguments.get("command").filter(|_| runs)?.as_str()
 }
 
-/// Returns the arguments of a command beside its text. The agent's description of it changes nothing.
+/// Returns the arguments of a command without its text. The agent's description of it changes nothing.
 fn beside_command(request: &ApprovalRequest) -> BTreeMap<&str, &Value> {
     let all = request.arguments.as_object().into_iter().flatten();
     let is_effective =

@@ -42,7 +42,7 @@ pub enum StageRecord {
         /// The accepted frame.
         frame: Box<Frame>,
     },
-    /// Submissions of the panelists, each without the others'.
+    /// Submissions of the panelists. None of them has seen the others.
     Opening {
         /// Submission or absence of each panelist.
         panel: Vec<PanelistRecord<OpeningDraft>>,

@@ -1,4 +1,4 @@
-//! Bounds of a task beside its brief.
+//! Bounds of a task that are not in its brief.
 
 use std::path::PathBuf;
 
@@ -91,7 +91,7 @@ impl TaskConfiguration {
     }
 }
 
-/// Bounds of a task beside its brief: its tests, the sandbox, and its budget.
+/// Bounds of a task that are not in its brief: its tests, the sandbox, and its budget.
 ///
 /// They come from the configuration (`tasks:` of `nexus.yaml`) and from the caller that creates the task; never from an agent or from a
 /// file of the project. A task keeps the settings that it was created with.
@@ -138,7 +138,7 @@ pub struct SandboxSettings {
     pub caches: Vec<String>,
     /// Programs, each with its arguments, that prepare a tree before its first test or probe. Each runs once for each tree.
     pub setup: Vec<Vec<String>>,
-    /// Folders of tool chains beside those of the system, such as `~/.cargo` and `~/.rustup`: shown read-only, at their own paths.
+    /// Folders of tool chains in addition to those of the system, such as `~/.cargo` and `~/.rustup`: shown read-only, at their own paths.
     pub tool_chains: Vec<PathBuf>,
     /// Longest run of the tests or of a probe, in seconds. Default 600.
     pub seconds: u64,

@@ -80,7 +80,7 @@ impl CommandToken {
         self
     }
 
-    /// Sets the account that requests send beside the token.
+    /// Sets the account that requests send with the token.
     #[must_use]
     pub fn with_account(mut self, account: Option<String>) -> Self {
         self.account = account;

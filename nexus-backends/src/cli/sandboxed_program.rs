@@ -37,7 +37,7 @@ pub(crate) struct SandboxedProgram<'a> {
     pub(crate) working_directory: PathBuf,
 }
 
-/// Files that a program sees beside the workspace, the tool chains and its own program.
+/// Files that a program sees in addition to the workspace, the tool chains and its own program.
 #[derive(Debug)]
 pub(crate) struct SandboxFiles {
     pub(crate) home: SandboxHome,

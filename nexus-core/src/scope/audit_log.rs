@@ -508,7 +508,7 @@ fn weight(decision: &Decision, may_be_denied: bool) -> usize {
 }
 
 fn weight_of(value: &Value) -> usize {
-    /// Memory of a map entry beside its key and value.
+    /// Memory of a map entry in addition to its key and value.
     const ENTRY: usize = 64;
     let inside = match value {
         Value::String(text) => text.len(),

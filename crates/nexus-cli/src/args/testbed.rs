@@ -65,7 +65,7 @@ pub(crate) struct RunTestbedArgs {
     /// Also run arms with vendors' backends: their turns cost money
     #[arg(long)]
     pub(crate) real: bool,
-    /// Do not ask for confirmation before the first turn of such an arm
+    /// Do not ask for confirmation before the first turn that costs money
     #[arg(long, requires = "real")]
     pub(crate) yes: bool,
 }

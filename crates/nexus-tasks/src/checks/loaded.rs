@@ -1,4 +1,4 @@
-//! Files of the project that the test command loads beside the code under test, as far as the task's base shows them.
+//! Files of the project that the test command loads in addition to the code under test, as far as the task's base shows them.
 //!
 //! A command names files: as arguments, as modules, and through files that it reads itself, such as a script that sources another or a
 //! `Makefile` that includes one. These files are read from the base, never as an agent left them. Computed loads stay invisible: a path
@@ -32,7 +32,7 @@ const INTERPRETERS: [&str; 13] =
 const STARTERS: [&str; 14] = [
     "exec", "command", "time", "env", "nice", "nohup", "sudo", "then", "do", "else", "if", "while", "!", "@",
 ];
-/// Runners that load, beside the code under test, only files with well-known paths.
+/// Runners that load, apart from the code under test, only files with well-known paths.
 const KNOWN_RUNNERS: [&str; 18] = [
     "cargo",
     "go",
@@ -72,7 +72,7 @@ const WRAPPERS: [(&str, Option<&str>); 12] = [
 ];
 /// Package managers that run the scripts of a `package.json`.
 const SCRIPT_RUNNERS: [&str; 4] = ["npm", "pnpm", "yarn", "bun"];
-/// Folders beside the root that are searched for modules.
+/// Folders that are searched for modules in addition to the root.
 const IMPORT_FOLDERS: [&str; 4] = ["src", "lib", "python", "app"];
 /// Folders that are searched for programs.
 const PROGRAM_FOLDERS: [&str; 5] = ["bin", ".bin", "sbin", "scripts", "Scripts"];

@@ -28,7 +28,7 @@ pub struct TestRun {
     pub run: SuiteRun,
     /// Test and build files that differ from those of the task's base.
     pub changed: Vec<TestFileChange>,
-    /// Changed files that the test command may load beside those of `changed`: files that it names, and files in folders of programs and
+    /// Changed files that the test command may load in addition to those of `changed`: files that it names, and files in folders of programs and
     /// modules. Some of them may be part of the code under test, so the base's tests run with their current version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may_be_loaded: Vec<String>,

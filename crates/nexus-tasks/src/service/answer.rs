@@ -267,7 +267,7 @@ pub struct TaskReport {
     pub criteria: Vec<CriterionView>,
     /// Usage of its turns so far.
     pub spent: SpentView,
-    /// Follow-ups of its completion that remain. A server does them beside the calls.
+    /// Follow-ups of its completion that remain. A server does them in the background.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to_do: Vec<String>,
     /// Facts to know.
@@ -554,7 +554,7 @@ pub struct AgentView {
     pub topics: Vec<String>,
     /// Its tools.
     pub tools: Vec<String>,
-    /// True if it has instructions of its own beside those of its phase.
+    /// True if it has instructions of its own in addition to those of its phase.
     pub has_prompt: bool,
     /// True for a built-in type.
     pub is_built_in: bool,

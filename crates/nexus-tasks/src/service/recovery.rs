@@ -51,7 +51,7 @@ impl TasksCore {
         Ok(())
     }
 
-    /// Recovers all unfinished tasks of the home, once, beside the first call.
+    /// Recovers all unfinished tasks of the home, once, in the background of the first call.
     pub(super) fn sweep(&self) {
         self.swept.call_once(|| {
             let inner = self.handle();

@@ -254,7 +254,7 @@ pub struct AgentRegisterRequest {
     /// Topics that it knows. At most 32, of 64 bytes each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topics: Vec<String>,
-    /// Instructions beside its task. At most 64 KiB.
+    /// Instructions in addition to its task. At most 64 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// Tools of its tier that it keeps, as names or patterns. By default all.

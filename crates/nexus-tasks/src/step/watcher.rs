@@ -17,7 +17,7 @@ pub trait StepWatcher: Send + Sync {
     fn agent_event(&self, agent: &StepAgent, progress: AgentProgress, event: &EventEnvelope);
     /// An agent has ended; `turns` are all of its turns, in order.
     fn agent_ended(&self, agent: &StepAgent, ending: &AgentEnding, turns: &[AgentTurn]);
-    /// A line for a person: the current activity of the step, or a problem beside it.
+    /// A line for a person: the current activity of the step, or a problem that does not stop it.
     fn said(&self, line: &str);
 }
 

@@ -68,7 +68,7 @@ pub struct TaskData {
     pub follow_ups: Vec<FollowUp>,
 }
 
-/// Work that is done once after a task was completed, beside the calls on it.
+/// Work that is done once after a task was completed, in the background of the calls on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FollowUp {

@@ -102,7 +102,7 @@ impl TasksCore {
         let parts = read(task, ReportParts::read).await?;
         let progress = job.map(TaskJob::progress);
         let mut report = parts.report(progress.as_deref());
-        // The answer has the progress beside the report.
+        // The answer has a field of its own for the progress, so leave it out of the report.
         report.progress = None;
         Ok(TaskFramed {
             running: job.is_some(),

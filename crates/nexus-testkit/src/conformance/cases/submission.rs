@@ -25,7 +25,7 @@ use crate::{
     sim::{Reply, Scenario, ToolCall},
 };
 
-/// Running time of the tool that is called beside a submission.
+/// Running time of the tool that is called together with a submission.
 const AT_WORK: Duration = Duration::from_millis(300);
 
 /// Time for each character of a further model call. Its whole answer takes longer than a turn may.
