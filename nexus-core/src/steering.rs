@@ -174,6 +174,7 @@ impl Steering {
             Some(why) => input.end(InputDelivery::NotDelivered(why)),
             None => state.waiting.push_back(input),
         }
+        // Release the lock before the wake, because the woken task takes it.
         drop(state);
         self.0.arrived.notify_waiters();
         SentInput(sent)
@@ -196,6 +197,7 @@ impl Steering {
         }
         let place = state.waiting.partition_point(|other| other.number < input.number);
         state.waiting.insert(place, input);
+        // Release the lock before the wake, because the woken task takes it.
         drop(state);
         self.0.arrived.notify_waiters();
     }

@@ -99,6 +99,7 @@ impl Broker {
                     tracing::warn!(agent = %name, %error, "a message could not be handled and will be delivered again");
                     broker.suspend(&name, AFTER_FAILURE);
                 }
+                // Mark the agent as free before the wake, so that the next look can start a turn for it.
                 drop(entered);
                 broker.wake();
             });

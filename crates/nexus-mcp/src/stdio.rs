@@ -124,6 +124,7 @@ pub async fn serve_lines(
     let mut ended = std::pin::pin!(ended);
     let end = loop {
         let line = tokio::select! {
+            // `biased`: check the reasons to stop first, so that a client with many lines cannot delay them.
             biased;
             () = &mut ended => break StdioEnd::Asked,
             error = writer.failed() => break StdioEnd::OutputFailed(error),

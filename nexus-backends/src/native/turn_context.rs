@@ -161,6 +161,7 @@ impl TurnContext {
             Poll::Pending
         });
         tokio::select! {
+            // `biased`: a body that is read to its end counts, even if the turn is cancelled at the same time.
             biased;
             () = rest => Ok(()),
             () = self.cancel.cancelled() => Err(Failure::cancelled()),

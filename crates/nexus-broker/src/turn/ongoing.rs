@@ -266,6 +266,7 @@ impl OngoingTurn {
         };
         let renewed = store.extend(&self.own.lease, LEASE).await;
         for lease in further {
+            // Ignore an error: only the lease of the turn's own message decides if the turn goes on.
             let _ = store.extend(&lease, LEASE).await;
         }
         if renewed.is_ok() {

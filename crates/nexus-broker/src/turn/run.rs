@@ -127,6 +127,7 @@ async fn hand_in(turn: &OngoingTurn, steering: &Steering, over: &CancelToken) {
     }
     loop {
         let waited = tokio::select! {
+            // `biased`: check the end of the turn first, so that no message is taken for a turn that is over.
             biased;
             () = over.cancelled() => return,
             waited = store.wait(&turn.queue, LOOK_EVERY) => waited,

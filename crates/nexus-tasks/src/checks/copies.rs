@@ -245,6 +245,7 @@ impl Copies {
         .await?;
         let prepared = Arc::new(PreparedCopy { path: place, tree });
         *cell = Some(Arc::clone(&prepared));
+        // Release the cell first: `make_room_for_prepared` skips locked cells.
         drop(cell);
         self.make_room_for_prepared().await;
         Ok(prepared)

@@ -64,6 +64,8 @@ pub(super) async fn run(
         let begin = RemoteTurn::begin(backend, request, &host, &span, (deadline, &is_sent));
         let mut begin = std::pin::pin!(span.run(begin));
         let failure = tokio::select! {
+            // `biased`: check the cancellation and the deadline first, so that a turn that is already over is not
+            // sent.
             biased;
             () = cancel.cancelled() => Failure::cancelled(),
             () = until(deadline) => {
