@@ -1,5 +1,5 @@
-//! A task on a repository, without a model: the project is laid out in a folder of its own, an agent (played by this program)
-//! works there and tries to hide a change, the diff shows it all the same, and what was done well lands in the branch.
+//! A task on a repository, without a model. The files of the project are in a separate folder, in which an agent (played by
+//! this program) works. The agent tries to hide a change, but the diff shows it. A good change lands in the branch.
 //!
 //!     cargo run --example tree
 //!

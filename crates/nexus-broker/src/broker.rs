@@ -377,9 +377,9 @@ impl Broker {
     /// Sends a message that the broker creates for `from`.
     ///
     /// Fails with [`NotAllowed`](BrokerErrorKind::NotAllowed) if the scope of the sender does not allow it, and
-    /// with [`Unknown`](BrokerErrorKind::Unknown) for an unknown target. A message that names the message it answers also
-    /// fails with `Unknown` if the store does not have that message, and with [`Invalid`](BrokerErrorKind::Invalid) if
-    /// that message was sent between others. Otherwise fails like [`BrokerStore::put`].
+    /// with [`Unknown`](BrokerErrorKind::Unknown) for an unknown target. An answer also fails with `Unknown` if the store does not
+    /// have the answered message, and with [`Invalid`](BrokerErrorKind::Invalid) if that message was sent between other
+    /// addresses. Otherwise fails like [`BrokerStore::put`].
     pub async fn send(
         &self,
         from: &Address,

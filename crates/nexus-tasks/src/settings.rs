@@ -117,8 +117,8 @@ pub struct TaskSettings {
     pub budget: WorkBudget,
     /// Deadline of one agent's turn, in seconds. Default 1,800.
     pub turn_seconds: u64,
-    /// Longest time, in seconds, that one agent's turn waits where every backend that could run it refuses turns until a time, such as
-    /// the reset of a plan. The turn then goes on by itself. 0 does not wait. Default 86,400, a day.
+    /// Longest wait of one agent's turn, in seconds, if every backend that could run it refuses turns until a time, such as the reset of
+    /// a plan. After that time the turn continues. 0 does not wait. Default 86,400, a day.
     #[serde(skip_serializing_if = "ResetWait::is_default")]
     pub max_wait_seconds: ResetWait,
 }
@@ -129,8 +129,8 @@ pub struct TaskSettings {
 pub struct SandboxSettings {
     /// Kind of isolation from the machine.
     pub kind: SandboxKind,
-    /// Paths of the project, relative to its root, that are not in git and that tests see as they are, read-only: `node_modules`, `.venv`,
-    /// `vendor`.
+    /// Paths of the project that are not in git but that tests can read, such as `node_modules`, `.venv` or `vendor`. They are relative
+    /// to its root.
     pub keep: Vec<String>,
     /// Folders of the project, relative to its root, that git ignores and that tests fill: `target`, `node_modules/.cache`. The tests of a
     /// reviewer begin on a clean tree. Of the outputs of earlier runs on the very same tree, including those of the agent under review,

@@ -49,8 +49,8 @@ impl Checks {
     /// tree. The run begins on a clean copy: of the outputs of earlier runs, only the [caches](crate::SandboxSettings::caches) of the
     /// settings are there.
     ///
-    /// Test and build files are known by their paths, and by the files that the test command names, itself and through files of the base
-    /// that it reads; see [`TestRun::changed`].
+    /// A file counts as a test or build file by its path, or because the test command names it. The command can also name it in a file of
+    /// the base that it reads: see [`TestRun::changed`].
     ///
     /// # Errors
     ///

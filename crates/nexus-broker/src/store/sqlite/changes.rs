@@ -31,8 +31,9 @@ const VISIBLE_WITHIN: Duration = Duration::from_secs(3);
 
 /// Watch on the database file and its write-ahead log. Each commit of any process writes to one of them.
 ///
-/// The system reports a commit too early: SQLite writes to the log, flushes it, and only then makes the commit visible, in shared memory, of
-/// which the system reports nothing. So a task reads the version of the database after a report, until it has changed.
+/// The system reports a commit too early. SQLite first writes to the log and flushes it. Only then it makes the commit visible, by a
+/// write to shared memory that the system does not report. So after a report a task reads the version of the database until it has
+/// changed.
 pub(super) struct DatabaseReports {
     changes: Arc<watch::Sender<()>>,
     looking: AbortHandle,
