@@ -6,9 +6,9 @@
 //! backend.
 //!
 //! Without a time of the vendor, each wait is twice as long as the one before, up to 15 minutes more than the guess, and a turn gives
-//! up after some refusals. It does not wait for a plan whose reset is unknown: perhaps somebody has to pay.
+//! up after some refusals. It does not wait for a plan whose reset is unknown, because the user may have to pay first.
 //!
-//! The holds are looked at meanwhile: a hold that a person releases, or that another turn clears, ends the wait. Some stores lose a
+//! The turn checks the holds while it waits. If the user releases a hold, or another turn clears it, the wait ends. Some stores lose a
 //! hold, so the turn remembers its own refusals.
 
 use std::{

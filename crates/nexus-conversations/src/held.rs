@@ -291,7 +291,7 @@ impl HeldConversation {
             Some(handle) => format!("it belongs to {}, which does not run this turn", handle.backend()),
             None => match &self.end.unreadable_handle {
                 Some(reason) => format!("its stored items cannot be read: {reason}"),
-                None => "no backend has its present state".to_owned(),
+                None => "no backend has stored its latest state".to_owned(),
             },
         };
         let (name, messages) = (&self.end.name, self.end.state.messages);

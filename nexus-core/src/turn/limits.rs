@@ -10,7 +10,7 @@ use crate::error::Phase;
 /// Limits of a turn, which end it with [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached).
 ///
 /// `None` means unlimited. [`Capabilities::limits`](crate::Capabilities::limits) names the enforcer of each
-/// limit on a given backend; A turn with a limit that the backend cannot enforce is rejected before it
+/// limit on a given backend. A turn with a limit that the backend cannot enforce is rejected before it
 /// starts.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

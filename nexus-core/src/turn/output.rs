@@ -94,7 +94,7 @@ impl OutputSchema {
         &self.schema
     }
 
-    /// Returns the most repairs of an answer that does not fit.
+    /// Returns the maximum number of repairs of an answer that does not fit.
     pub fn repairs(&self) -> u32 {
         self.repairs
     }
