@@ -172,7 +172,7 @@ impl DetectedConfig {
         &self.found
     }
 
-    /// Returns what was found and is not used.
+    /// Returns the findings that are not used.
     pub fn unused(&self) -> &[UnusedFinding] {
         &self.unused
     }

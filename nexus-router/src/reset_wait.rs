@@ -169,7 +169,7 @@ impl ResetWaits {
                 return Ok(Waited::Over { holds, has_waited: announced.is_some() });
             };
             let left = first.at.duration_since(now).unwrap_or_default();
-            // Its hold has ended, and another turn tests it. The vendor does not cause that time.
+            // If the hold has ended, another turn tests the backend. Report no wait then: the vendor does not cause it.
             let is_tested = left.is_zero();
             if !is_tested && announced != Some(first.at) {
                 let held = attempts.iter().map(|next| refusal(&next.hold)).collect();

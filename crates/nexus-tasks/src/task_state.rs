@@ -321,7 +321,7 @@ nexus_work::answer_words! {
 }
 
 impl TaskStatusWord {
-    /// Returns whether the task has ended, unless it is reopened.
+    /// Returns true if the task has ended, unless it is reopened.
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Framing | Self::ClarificationNeeded | Self::Active)
     }

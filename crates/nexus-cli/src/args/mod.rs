@@ -258,7 +258,7 @@ fish: nexus completions fish > ~/.config/fish/completions/nexus.fish")]
 }
 
 impl Command {
-    /// Returns what the command does, if it can take more than two seconds and prints nothing before its end.
+    /// Returns the activity of a command that can take more than two seconds and prints nothing before its end.
     pub(crate) fn activity(&self) -> Option<&'static str> {
         Some(match self {
             Self::Status(_) => "checking the backends",

@@ -94,7 +94,7 @@ impl ConfigPlan {
     ) -> Result<Self, CommandError> {
         let mut plan =
             Self { path, change: ConfigChange::None, added: Vec::new(), left_out: Vec::new(), before: None };
-        // A link to nowhere is a file of the person too.
+        // Do not replace a link without a target either: the user created it.
         if plan.path.symlink_metadata().is_err() {
             plan.change = match detected {
                 Some(detected) => ConfigChange::New(format!("{WRITTEN}{}", detected.sections())),

@@ -81,7 +81,7 @@ const MODULE_ENDINGS: [&str; 4] = ["py", "pyc", "so", "pyd"];
 
 /// Files of a tree that a command may load.
 pub(super) trait BaseFiles {
-    /// Returns whether there is a file or a link.
+    /// Returns true if there is a file or a link.
     fn has(&self, path: &str) -> bool;
     /// Returns the text of a file, or the target of a link. `None` if it is missing, is not UTF-8 or is too large.
     fn text(&mut self, path: &str) -> Option<String>;
@@ -139,7 +139,7 @@ impl Loaded {
         reading.loaded
     }
 
-    /// Returns whether the set of loaded files is known for this command.
+    /// Returns true if the set of loaded files is known for this command.
     pub(super) fn is_known(&self) -> bool {
         !self.is_unknown
     }
@@ -498,7 +498,7 @@ impl LoadSearch<'_> {
         }
     }
 
-    /// Returns whether the loaded files of a command are known: it is a known runner, or a package script that runs only known runners.
+    /// Returns true if the loaded files of a command are known: it is a known runner, or a package script that runs only known runners.
     fn is_known(&mut self, command: &[String], depth: usize) -> bool {
         let Some((program, arguments)) = command.split_first() else { return false };
         if depth > MOST_DEPTH || program.contains('/') {
@@ -562,7 +562,7 @@ fn without_version(program: &str) -> &str {
     program.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.')
 }
 
-/// Returns whether a word sets a variable for the command behind it.
+/// Returns true if a word sets a variable for the command behind it.
 fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

@@ -87,7 +87,7 @@ fn module(stderr: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// Returns whether a tree has the files of a module in any folder, since the root of its packages is not known.
+/// Returns true if a tree has the files of a module in any folder, since the root of its packages is not known.
 fn has_module(tree: &Path, module: &str) -> bool {
     let below: PathBuf = module.split('.').collect();
     let file = below.with_extension("py");

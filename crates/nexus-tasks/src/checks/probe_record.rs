@@ -99,7 +99,7 @@ impl ProbeRecord {
         self.answers.iter().find(|answer| answer.side == side)
     }
 
-    /// Returns whether two sides differ, for any input.
+    /// Returns true if two sides differ, for any input.
     pub fn differ(&self, one: ProbeSide, other: ProbeSide) -> bool {
         let pair = if one <= other { (one, other) } else { (other, one) };
         self.differs.iter().any(|difference| (difference.older, difference.newer) == pair)

@@ -346,7 +346,7 @@ fn run(ran: &Ran) -> ProbeRun {
     ProbeRun { end, output: ran.output(STORED_BYTES) }
 }
 
-/// Returns whether two runs have the same end and output, byte for byte. Both outputs are complete: longer ones end the run.
+/// Returns true if two runs have the same end and output, byte for byte. Both outputs are complete: longer ones end the run.
 fn is_same(one: &Ran, other: &Ran) -> bool {
     one.ended == other.ended && one.stdout == other.stdout && one.stderr == other.stderr
 }

@@ -78,12 +78,12 @@ pub enum SuiteEnd {
 }
 
 impl SuiteRun {
-    /// Returns whether it passed and wrote nothing, so that no output shows that a test ran.
+    /// Returns true if it passed and wrote nothing, so that no output shows that a test ran.
     pub fn is_wordless(&self) -> bool {
         self.is_green() && self.output.stdout.is_empty() && self.output.stderr.is_empty()
     }
 
-    /// Returns whether the tests passed.
+    /// Returns true if the tests passed.
     pub fn is_green(&self) -> bool {
         self.end == SuiteEnd::Passed
     }

@@ -75,7 +75,7 @@ impl TasksCore {
         }
     }
 
-    /// Returns whether this process runs agents. Without a configuration it only looks at tasks.
+    /// Returns true if this process runs agents. Without a configuration it only looks at tasks.
     fn can_follow_up(&self) -> bool {
         self.router.binding(WorkKind::from(ORCHESTRATOR)).is_ok()
     }

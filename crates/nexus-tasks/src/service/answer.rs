@@ -349,7 +349,7 @@ pub struct SpentView {
 }
 
 impl SpentView {
-    /// Returns whether a budget is used up.
+    /// Returns true if a budget is used up.
     pub(super) fn is_over(&self, budget: &WorkBudget) -> bool {
         budget.usd.zip(self.usd).is_some_and(|(usd, spent)| spent >= usd)
             || budget.output_tokens.is_some_and(|tokens| self.output_tokens >= tokens)

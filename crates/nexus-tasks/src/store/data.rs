@@ -104,7 +104,7 @@ pub struct StepIntent {
 }
 
 impl TaskData {
-    /// Returns whether the status has unsettled work in this state: a process does it now, or was interrupted.
+    /// Returns true if the status has unsettled work in this state: a process does it now, or was interrupted.
     pub(crate) fn was_begun(&self, state: &TaskState) -> bool {
         let is_at_it = matches!(state.status, TaskStatus::Active { cursor } if self.begun == cursor.attempt);
         self.intent.is_some() || is_at_it || self.stop

@@ -137,7 +137,7 @@ impl Task {
         FileLock::try_lock(&path).map_err(TaskError::at(&path))
     }
 
-    /// Returns whether the task is being created, or its creation was interrupted while files were read or tests ran.
+    /// Returns true if the task is being created, or its creation was interrupted while files were read or tests ran.
     pub fn is_unfinished(&self) -> bool {
         fs::symlink_metadata(self.folder().join(UNFINISHED)).is_ok()
     }
@@ -316,7 +316,7 @@ impl Task {
         Ok(())
     }
 
-    /// Returns whether any folder exists that [`Task::clear_work`] removes.
+    /// Returns true if any folder exists that [`Task::clear_work`] removes.
     pub(crate) fn has_copies(&self) -> bool {
         COPIES.iter().any(|name| fs::symlink_metadata(self.folder().join(name)).is_ok())
     }
@@ -332,7 +332,7 @@ impl Task {
         remove_tree(&folder).map_err(TaskError::at(&folder))
     }
 
-    /// Returns whether a cartographer's copy of the project exists.
+    /// Returns true if a cartographer's copy of the project exists.
     pub(crate) fn has_map(&self) -> bool {
         fs::symlink_metadata(self.map_folder()).is_ok()
     }

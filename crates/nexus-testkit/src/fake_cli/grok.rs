@@ -240,7 +240,7 @@ impl Imitation for Grok {
             stage.given().variable("GROK_MAX_MCP_OUTPUT_BYTES").and_then(|bytes| bytes.parse().ok());
         self.servers = servers::connect(&self.request.grok_home, stage);
         self.session.servers_are_there(&self.servers);
-        // The list is written after the model's first words.
+        // The real program reports the tools of servers only after the model's first words.
         self.lists_late = !self.servers.tools().is_empty();
         if !self.request.hooks_let_the_prompt_through() {
             stage.line(&self.end_line("cancelled"));

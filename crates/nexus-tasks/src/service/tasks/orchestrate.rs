@@ -112,7 +112,7 @@ impl TasksCore {
     }
 }
 
-/// Stores the caller's answers, if any. Returns whether the task has to be framed.
+/// Stores the caller's answers, if any. Returns true if the task has to be framed.
 fn is_to_be_framed(task: &Task, answers: Option<Vec<String>>) -> Result<bool, TaskError> {
     task.update(|state, data| {
         let questions = match &state.status {
