@@ -192,14 +192,14 @@ impl ResetWaits {
             let Some(held) = self.held.get_mut(index) else { break };
             match run.holds.look(&held.hold.backend).await {
                 Some(hold) => (held.hold, held.is_stored) = (hold, true),
-                // It was released.
+                // The hold was released meanwhile.
                 None if held.is_stored => continue,
                 None => {}
             }
             let hold = held.hold.clone();
             let at = later(later(hold.until, self.backoff(&hold)), self.jitter(&hold));
             let is_standing = hold.is_standing(now);
-            // A hold that ends later and does not count is one of a clock that was set back.
+            // A hold with a later end that is not in force comes from a clock that was set back. It counts as over.
             let is_over = !is_standing && (at <= now || hold.until > now);
             if !is_over {
                 attempts.push(NextAttempt { at, hold });

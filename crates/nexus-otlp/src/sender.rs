@@ -44,7 +44,7 @@ pub(crate) struct Sender {
 /// Reasons why the collector did not accept requests.
 #[derive(Debug, Default)]
 struct Problems {
-    /// Present problems by the path of the signal. A successful request removes the entry.
+    /// Current problems, by the path to which the signal is sent. A successful request removes the entry.
     present: BTreeMap<String, String>,
     /// The last problem, even if the next request succeeded.
     last: Option<String>,
