@@ -119,7 +119,7 @@ fn pause_after(queues: &[QueueStatus]) -> Duration {
     pauses.min().unwrap_or(LOOK_ANYWAY)
 }
 
-/// Marks an agent as in work by this process, until it is dropped.
+/// Marks an agent as busy in this process. Dropping it ends that.
 struct EnteredAgent<'b> {
     broker: &'b Broker,
     name: &'b str,

@@ -34,7 +34,7 @@ pub(crate) enum OutlineKind<'a> {
         /// Id of the call.
         call: &'a str,
     },
-    /// Note of an earlier compaction, which dropped this number of items. It counts only after the first messages.
+    /// Note of an earlier compaction, with the number of items that it dropped. A new note replaces it only among the first messages.
     Note(u64),
     /// Item that stands for earlier ones, and always stays.
     Fixed,

@@ -171,7 +171,7 @@ impl TasksCore {
             }
         };
         let report = framing.run(&goal, &mut events).await;
-        // It has a sender of the log, and `finish` below waits until all senders are dropped.
+        // `events` owns a sender of the log, and `finish` below waits until all senders are dropped.
         drop(events);
         for refused in &report.refused {
             log.log(TaskLogEvent::BriefRefused { reason: refused.to_string() });

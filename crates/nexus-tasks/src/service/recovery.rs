@@ -146,7 +146,7 @@ pub(super) fn clear_copies(task: &Task) {
     }
     if let Err(error) = task.clear_work() {
         let what = format!("copies of the project could not be removed: {error}");
-        // The next call on the task tries again.
+        // Ignore an error of the log. The next call on the task tries to remove the copies again.
         let _ = task.log(&TaskLogEvent::WentWrong { what });
     }
 }

@@ -1,4 +1,4 @@
-//! The person in front of the pages: a browser without a screen.
+//! A browser without a screen, which plays the user in front of the pages.
 
 use std::future::Future;
 use std::io;

@@ -1,4 +1,4 @@
-//! Tokens and money: as reported, or not at all.
+//! Usage and cost: the backend returns the vendor's numbers, or none.
 
 use nexus_core::{ToolAccess, TurnResult, Usage};
 
