@@ -60,9 +60,9 @@ pub(crate) struct QuestionNumber(u64);
 /// Kind of a line that a person typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineKind {
-    /// It was begun while no question was open.
+    /// The line was begun while no question was open.
     Words,
-    /// It was begun under this question.
+    /// The line was begun while this question was open.
     Reply(QuestionNumber),
 }
 

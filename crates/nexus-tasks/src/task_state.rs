@@ -36,7 +36,7 @@ pub enum TaskStatus {
         /// One to three questions.
         questions: Vec<String>,
     },
-    /// It has a brief, and a step to do.
+    /// The task has a brief, and a step to do.
     Active {
         /// The step to do.
         cursor: Cursor,
@@ -114,9 +114,9 @@ pub enum TaskEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StepEnd {
-    /// Its changes are committed. The agents claim that the step is done.
+    /// The changes of the attempt are committed. The agents claim that the step is done.
     Advanced,
-    /// Its changes are committed. The agents claim that the whole problem is solved.
+    /// The changes of the attempt are committed. The agents claim that the whole problem is solved.
     Completed,
     /// A verdict asks for another attempt.
     Retried {

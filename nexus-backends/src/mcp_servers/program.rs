@@ -86,7 +86,7 @@ impl ServerProgram {
                 SettingValue::Variable { variable } => {
                     let found = self.context.environment.get(variable);
                     let text = found.cloned().ok_or_else(|| format!("the variable {variable} is not set"))?;
-                    // It may be a secret. A short value is none, and its removal would spoil other texts.
+                    // The value may be a secret. A short value is not one, and removing it would spoil other texts.
                     if text.len() >= SHORTEST_SECRET {
                         redactor.learn(&text);
                     }

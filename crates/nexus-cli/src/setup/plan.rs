@@ -73,11 +73,11 @@ pub(super) enum ConfigState {
     Changed,
     /// It needed no change.
     Unchanged,
-    /// It was not written, because the person did not agree.
+    /// The file was not written, because the person did not agree.
     Proposed,
-    /// It lacks entries, but cannot be edited.
+    /// The file lacks entries, but cannot be edited.
     Refused,
-    /// It does not exist, and nothing was found to write.
+    /// The file does not exist, and nothing was found to write.
     Nothing,
 }
 

@@ -92,7 +92,7 @@ pub(super) trait BaseFiles {
 /// Relation of a changed path to the test command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoadedAs {
-    /// It is a test or build file: the base's tests run with the version of the base.
+    /// The file is a test or build file: the base's tests run with the version of the base.
     File(TestFileKind),
     /// The command may load it, but it may also be part of the code under test.
     MayBeLoaded,

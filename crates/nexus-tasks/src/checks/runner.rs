@@ -62,7 +62,7 @@ pub(super) enum ProgramEnd {
     Exited(ProgramExit),
     TimedOut,
     Limit(String),
-    /// It did not begin; the text names the missing part.
+    /// The program did not begin; the text names the missing part.
     NotStarted(String),
 }
 

@@ -30,9 +30,9 @@ answer_words! {
 answer_words! {
     /// End of a step or of one attempt at it.
     pub enum StepEndWord {
-        /// Its changes are committed, and the next step begins.
+        /// The changes of the attempt are committed, and the next step begins.
         Advanced = "advanced",
-        /// Its changes are committed, and the task is complete.
+        /// The changes of the attempt are committed, and the task is complete.
         Completed = "completed",
         /// A verdict asks for another attempt.
         Retried = "retried",
@@ -62,7 +62,7 @@ answer_words! {
     pub enum CriterionState {
         /// It holds.
         Pass = "pass",
-        /// It does not hold, or no evidence shows that it holds.
+        /// The criterion does not hold, or no evidence shows that it holds.
         Fail = "fail",
         /// No review judged it yet.
         Open = "open",

@@ -49,19 +49,19 @@ pub struct StepAgent {
 /// Role of an agent in a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepRole {
-    /// It does the work, or a part of it.
+    /// The agent does the work, or a part of it.
     Unit {
         /// Number of the unit, from 0 on in plan order.
         index: usize,
     },
-    /// It reviews the work.
+    /// The agent reviews the work.
     Seat {
         /// Number of the seat, from 0 on.
         index: usize,
         /// Name of its lens.
         lens: Option<String>,
     },
-    /// It answers a verdict that does not advance.
+    /// The agent answers a verdict that does not advance.
     Reflector,
 }
 

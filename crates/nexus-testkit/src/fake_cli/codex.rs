@@ -85,7 +85,7 @@ impl Codex {
                 },
                 Some("config/read") => {
                     let mut result = json!({ "config": self.config.whole, "origins": {} });
-                    // It lists no tools, but reports its settings, those of highest precedence first.
+                    // Codex lists no tools, but reports its settings, those of highest precedence first.
                     if let Some(others) = stage.named_tools(&[]) {
                         let features = others.iter().map(|_| ("goals".to_owned(), json!(true)));
                         let features: serde_json::Map<_, _> = features.collect();

@@ -230,7 +230,7 @@ impl NatsServer {
     /// Stops the process with SIGSTOP, and returns when it has stopped. Its connections stay open and nothing answers.
     pub fn pause(&self) {
         let pid = self.signal(Signal::STOP);
-        // Its other threads run on for a moment after the signal. The state is looked at and left there, for the next pause.
+        // Other threads of the process run for a moment after the signal. `NOWAIT` leaves the state for the next pause.
         let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(pid), stopped).expect("the server stops");
     }

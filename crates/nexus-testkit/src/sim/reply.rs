@@ -276,16 +276,16 @@ pub enum Odd {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// It finished, or it called tools.
+    /// The model finished, or it called tools.
     #[default]
     End,
-    /// It reached the limit on output.
+    /// The model reached the limit on output.
     MaxTokens,
     /// It refused to answer.
     Refusal,
     /// A filter of the vendor's stopped it.
     ContentFilter,
-    /// It paused; the client may ask it to continue.
+    /// The model paused; the client may ask it to continue.
     Pause,
     /// The conversation filled its window.
     ContextExceeded,

@@ -79,7 +79,7 @@ impl Repositories {
                 Err(error) if folder == root => return Err(cannot_search(root, &error)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => {
-                    // It may contain a repository, and a program could open it again.
+                    // The folder may contain a repository, and a program could make the folder readable again.
                     closed += 1;
                     if closed > MAX_CLOSED_FOLDERS {
                         return Err(cannot_search(&folder, &error));
