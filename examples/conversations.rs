@@ -1,4 +1,5 @@
-//! A conversation that has a name: begun on one vendor, forked, gone on with on another one, which is shown the same words.
+//! A conversation with a name. It begins on one vendor, is forked, and continues on another vendor, which gets the same
+//! messages.
 
 mod stage;
 

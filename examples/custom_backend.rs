@@ -53,7 +53,8 @@ impl ExecutionBackend for WordCounter {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
-        // Refuses what the capabilities do not offer, then keeps limits, cancellation, the record and the sink.
+        // `begin` rejects a request that exceeds the capabilities. `RunningTurn` then handles limits, cancellation, the record and
+        // the sink.
         let mut turn = RunningTurn::begin(&self.id, &self.capabilities(), request, host, events)?;
         let text = format!("{} words", turn.request.prompt_text().split_whitespace().count());
         turn.event(TextDelta::new("m1".into(), &*text));
@@ -61,7 +62,7 @@ impl ExecutionBackend for WordCounter {
         turn.end(Ok((FinishReason::Stop, None))).await
     }
 
-    // What keeps no conversation has none to forget.
+    // This backend stores no conversation, so it has none to forget.
     async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
         Err(ForgetError::Unsupported { backend: self.id.clone() })
     }

@@ -1,5 +1,5 @@
 //! A chain of three vendors, whose first has used up its plan: the next takes over, the first is held until
-//! its own reset time, and the result says who was asked and in which words they declined.
+//! its own reset time, and the result names each backend that declined, with its reason.
 //!
 //!     cargo run --example fallback
 

@@ -1,5 +1,5 @@
-//! The ready tools for files, in the hands of a model that Nexus asks itself: it looks around, searches, reads, and changes
-//! what it has read. What is out of scope it is refused, and a change without having read it as well.
+//! Tools for files from `FileTools`, called by a model on a native backend. The model lists, searches, reads and changes
+//! files. A call outside the scope is denied. So is a change of a file that the model has not read.
 //!
 //!     cargo run --example file_tools
 //!     cargo run --example file_tools -- --config my-nexus.yaml
@@ -19,7 +19,7 @@ use nexus_testkit::sim::{Dialect, Reply, Scenario, ToolCall};
 use serde_json::{Value, json};
 use stage::{AnyError, Stage, show_turn_with};
 
-/// What the shop's program is before the turn.
+/// Program of the shop before the turn.
 const PRICES: &str = "\
 PRICES = {'tea': 450, 'coffee': 900}
 
@@ -42,7 +42,7 @@ async fn main() -> Result<(), AnyError> {
     ))?;
     let project = project(&stage.workspace("shop")?)?;
 
-    // Everything may be read but the key; only the program may be changed.
+    // The agent may read everything except `.env`, and may change only `src`.
     let brief = Brief::new(&project)
         .tool("*_file*".parse()?)
         .reading(".")
@@ -72,7 +72,7 @@ async fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-/// A small project, with something in it that is nobody's business.
+/// Creates a small project with a secret file.
 fn project(folder: &Path) -> Result<std::path::PathBuf, AnyError> {
     fs::create_dir_all(folder.join("src"))?;
     fs::write(folder.join("src/prices.py"), PRICES)?;

@@ -1,5 +1,4 @@
-//! A login of your own: what the sign-in shows, what is kept of it, turns that use it, one renewal for all of them,
-//! and the way out.
+//! A login that Nexus makes: sign-in, storage, turns that use it, one renewal for concurrent turns, and logout.
 //!
 //!     cargo run --example login
 //!     cargo run --example login -- --real codex
@@ -35,7 +34,7 @@ const ABOUT: &str = "Signs in, runs turns on the login, renews it once, and sign
      cargo run --example login [-- --real codex|grok]\n\n\
      Without --real, everything is simulated.";
 
-/// How many turns want the login at once.
+/// Number of turns that request the login at the same time.
 const TURNS: usize = 8;
 
 #[tokio::main]
@@ -52,7 +51,7 @@ async fn main() -> Result<(), AnyError> {
     }
 }
 
-/// The whole life of a login, at an issuer of this program's own.
+/// Runs all steps, with an issuer that this program serves.
 async fn simulated() -> Result<(), AnyError> {
     println!("No login needed: running on the embedded simulator. `-- --real codex` uses your own plan.\n");
     let issuer = Issuer::start()?;
@@ -62,7 +61,7 @@ async fn simulated() -> Result<(), AnyError> {
     let clock = Arc::new(OwnClock::default());
 
     println!("1. Sign in. This program plays the person in front of the browser.");
-    // The login that comes along, at another address and with any free port: what a test or another vendor changes.
+    // Take the login of Codex, and replace its address and its port by those of the simulated issuer.
     let sign_in = nexus::login("codex")?.sign_in(&context, &Network::default())?;
     let elsewhere =
         sign_in.issuer().clone().with_url(issuer.url()).with_redirect(Redirect::new([0], "/auth/callback"));
@@ -118,7 +117,7 @@ async fn simulated() -> Result<(), AnyError> {
     }
 }
 
-/// The same, on the reader's own plan, up to one turn.
+/// Signs in to the user's own plan, and runs one turn.
 async fn real(name: OwnLogin) -> Result<(), AnyError> {
     let context = BuildContext::from_process();
     let sign_in = name.sign_in(&context, &Network::default())?;
@@ -140,7 +139,7 @@ async fn real(name: OwnLogin) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// The clock that the credential manager goes by: nobody waits for an hour in an example.
+/// Clock of the credential manager. The example moves it ahead, so that the token expires at once.
 #[derive(Debug, Default)]
 struct OwnClock {
     ahead_seconds: AtomicU64,
@@ -158,7 +157,7 @@ impl Clock for OwnClock {
     }
 }
 
-/// What a person sees.
+/// Prints a step of the sign-in.
 fn show(step: &LoginStep) {
     match step {
         LoginStep::OpenPage { url, returns_to } => {
@@ -175,16 +174,16 @@ fn show(step: &LoginStep) {
     }
 }
 
-/// What a person sees, and does.
+/// Prints a step of the sign-in, and gives consent in a simulated browser.
 fn agree(browser: &Browser, step: &LoginStep) {
     show(step);
     if let LoginStep::OpenPage { url, .. } = step {
-        // The visit goes on by itself; what comes of it comes back to the port.
+        // Dropping the handle does not stop the visit. The browser sends the answer to the port of the sign-in.
         drop(browser.approve(url));
     }
 }
 
-/// What can be told of a login. Its tokens cannot: they print as `[redacted]`.
+/// Prints the details of a login. Its tokens print as `[redacted]`.
 fn describe(login: &Login) {
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "not told".to_owned());
     println!("   whose          {}", known(&login.identity.email));
@@ -201,13 +200,13 @@ fn describe(login: &Login) {
     println!("   refresh token  {}", if login.refresh_token.is_some() { "kept" } else { "none" });
 }
 
-/// A number of things, in words.
+/// Formats a count, such as `2 tokens`.
 fn counted(count: usize, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Where turns run. A backend without a credential of its own uses the login that `nexus login` makes; the simulated
-/// one is lent it by this program's own credential manager.
+/// Returns the configuration. The simulated backend gets its credential from the credential manager of this program. The
+/// real one has no `credential`, so it uses the login of `nexus login`.
 fn routes(backend: &str, model: Option<&Sim>) -> String {
     let simulated =
         |model: &Sim| format!("{{ base_url: {:?}, credential: {{ source: manager }} }}", model.base_url());
@@ -225,7 +224,7 @@ fn question() -> TurnRequest {
         .with_limits(Limits::new().with_deadline(Duration::from_secs(120)))
 }
 
-/// What the simulated model says, as often as it is asked.
+/// Answer of the simulated model to every request.
 fn answer() -> Reply {
     Reply::text("Because it is good for one use, and two who both use it end the login for each other.")
 }

@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use stage::{AnyError, Stage, show_turn_with};
 
-/// What the model asks of the stock list.
+/// Arguments of the tool `stock`.
 #[derive(Deserialize, JsonSchema)]
 struct Look {
-    /// The article, as it stands in the catalogue.
+    /// The article, as the catalogue spells it.
     article: String,
 }
 
@@ -36,7 +36,7 @@ struct Stock {
 /// The answer that the model hands in.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Report {
-    /// What everything in stock is worth, in cents.
+    /// Value of all articles in stock, in cents.
     total_cents: u64,
     /// One sentence for the owner of the shop.
     remark: String,
@@ -76,7 +76,7 @@ fn tools(report: &Submission<Report>) -> Toolbox {
             Tool::new("stock", "Looks an article up in the stock list.", move |Look { article }: Look| {
                 let found = stock.get(article.as_str()).copied();
                 async move {
-                    // A slow warehouse: calls that the model makes together wait together.
+                    // Simulate a slow lookup. Calls of one reply run concurrently, so they wait only once.
                     tokio::time::sleep(Duration::from_millis(200)).await;
                     let (pieces, cents_each) = found.ok_or_else(|| format!("we do not sell {article}"))?;
                     Ok::<_, String>(Json(Stock { article, pieces, cents_each }))

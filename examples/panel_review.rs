@@ -1,5 +1,5 @@
-//! Three vendors review one change at once, each through its own lens. A seat that fails is no vote, never an
-//! approval, and what counts is how many vendors really answered.
+//! Three vendors review one change at once, each through its own lens. A seat that fails casts no vote; it
+//! never counts as an approval. Only vendors that answered count towards the minimum.
 //!
 //!     cargo run --example panel_review
 

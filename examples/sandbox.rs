@@ -27,7 +27,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::SUCCESS);
     }
 
-    // A person's checkout, with a secret beside it, and the tree that is to be tested in its place.
+    // The user's checkout, a secret next to it, and a tree. The sandbox shows the tree at the path of the checkout.
     let folder = tempfile::tempdir()?;
     let (checkout, tree) = (folder.path().join("project"), folder.path().join("tree"));
     for (root, answer) in [(&checkout, "the answer of the checkout"), (&tree, "the answer of the tree")] {

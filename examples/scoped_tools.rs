@@ -33,21 +33,21 @@ const LINES: [&str; 3] = [
     "  clerk: { tier: execution, phase: file, group: xai,       model: strong }\n",
 ];
 
-/// What is asked of a person's subscription, where the model is not told what to try.
+/// Prompt for a real model, which follows no script.
 const TASK: &str = "Read letters/monday.txt and letters/private/diary.txt, write a one-line summary of what you \
                     could read to drafts/summary.txt, and hand it in. If something is refused, go on without it.";
 
 /// A file that is read.
 #[derive(Deserialize, JsonSchema)]
 struct ReadLetter {
-    /// Where it lies, from the archive's own folder.
+    /// Path of the letter, relative to the archive.
     path: String,
 }
 
 /// A file that is written.
 #[derive(Deserialize, JsonSchema)]
 struct WriteDraft {
-    /// Where it goes, from the archive's own folder.
+    /// Path of the draft, relative to the archive.
     path: String,
     /// What is to be in it.
     text: String,
@@ -70,7 +70,7 @@ async fn main() -> Result<(), AnyError> {
         let router = stage.router(&format!("{COMMON}{line}"))?;
         let archive = archive(&stage.workspace(&format!("archive-{round}"))?)?;
 
-        // What the clerk is sent out with. Nothing comes from anywhere else.
+        // The tools and paths of the agent. The scope contains nothing else.
         let brief = Brief::new(&archive)
             .tool("read_*".parse()?)
             .tool("write_draft".parse()?)
@@ -102,7 +102,7 @@ async fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-/// The whole toolbox. `burn_letter` is in it, and in nobody's scope.
+/// Creates all tools. The scope does not allow `burn_letter`.
 fn toolbox(files: ScopedFiles) -> Toolbox {
     let writing = files.clone();
     Toolbox::new()
@@ -151,7 +151,7 @@ fn show(decision: &Decision) {
     println!("  {mark}  {} {}{reason}", decision.tool, decision.arguments);
 }
 
-/// A folder with something to read and something to leave alone.
+/// Creates a folder with files that the agent may read, and one that it must not touch.
 fn archive(folder: &Path) -> Result<std::path::PathBuf, AnyError> {
     fs::create_dir_all(folder.join("letters/private"))?;
     fs::create_dir(folder.join("drafts"))?;
@@ -187,7 +187,7 @@ fn part() -> Scenario {
             ))
             .paced(4, pace),
         Reply::call(call("hand_in", json!({ "summary": "The herons are back." }))).paced(4, pace),
-        // Where a program asks once more before it is stopped.
+        // Some programs call the model once more before they are stopped.
         Reply::text("Is there anything else?").paced(4, pace),
     ])
 }

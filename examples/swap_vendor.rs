@@ -1,4 +1,4 @@
-//! The same task twice, on two vendors: one line of the configuration differs, and not a line of Rust.
+//! The same task on two vendors: one line of the configuration differs, and the Rust code is the same.
 //!
 //!     cargo run --example swap_vendor
 

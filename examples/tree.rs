@@ -1,5 +1,5 @@
-//! A task on a repository, without a model: the project is laid out in a folder of its own, an agent (played by this program)
-//! works there and tries to hide a change, the diff shows it all the same, and what was done well lands in the branch.
+//! A task on a repository, without a model. The files of the project are in a separate folder, in which an agent (played by
+//! this program) works. The agent tries to hide a change, but the diff shows it. A good change lands in the branch.
 //!
 //!     cargo run --example tree
 //!
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::create_dir(&project)?;
     fs::create_dir(&workspace)?;
 
-    // A person's repository, with a hook that must not run for us.
+    // The user's repository. It has a hook that Nexus must not run.
     let person = |args: &[&str]| -> Result<String, Box<dyn Error>> {
         let identity = ["-c", "user.name=Person", "-c", "user.email=person@localhost"];
         let output = Command::new("git").current_dir(&project).args(identity).args(args).output()?;
@@ -41,13 +41,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(&hook, format!("#!/bin/sh\ntouch {}\n", place.path().join("hook-ran").display()))?;
     fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
 
-    // The tree, and its base in a folder.
+    // Create a tree, and check out its base into a folder.
     let tree = Tree::create(&git, &workspace, &Project::find(&project)?, &TreeOptions::new())?;
     let base = &tree.base().commit;
     let folder = workspace.join("now");
     tree.check_out(base, &folder)?;
 
-    // The first attempt hides what it did, and plants a repository.
+    // The first attempt hides its change in a `.gitignore`, and creates a repository.
     fs::write(folder.join(".gitignore"), "*\n")?;
     fs::write(folder.join(".gitattributes"), "*.py -diff\n")?;
     fs::write(folder.join("price.py"), "def price(pieces):\n    return 0\n")?;
@@ -60,13 +60,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("refused: {error}");
     }
 
-    // It is put back, and done again.
+    // Restore the folder, and repeat the work.
     tree.restore(base, &folder, &[])?;
     fs::write(folder.join("price.py"), "def price(pieces):\n    return 450 * pieces\n")?;
     let snapshot = tree.snapshot(&folder)?;
     println!("\n{}", tree.patch(base, &snapshot)?.text());
 
-    // Whoever writes the intent down first can repeat the commit after a crash.
+    // A program that stores the intent before the commit can repeat the same commit after a crash.
     let time = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
     let intent = CommitIntent::new(snapshot, base.clone(), time, "Mend the price").with_trailer("Task", "12");
     let commit = tree.commit(&intent)?;

@@ -1,9 +1,9 @@
-//! A CLI of your own: a program that speaks JSON lines, as a backend like any other. All that is its own is in
-//! `smalltalk.rs`; limits, cancellation, the process tree and the check of the answer are the driver's.
+//! A CLI of your own: a program that speaks JSON lines becomes a backend. Only `smalltalk.rs` is specific to it. The driver
+//! handles limits, cancellation, the process tree and the check of the answer.
 //!
 //!     cargo run --example custom_cli
 //!
-//! The program is this very program, called by another name, with a scripted model behind it (`program.rs`).
+//! The CLI is this program itself under another name, with a model that follows a script (`program.rs`).
 
 mod program;
 mod smalltalk;

@@ -1,4 +1,4 @@
-//! The program `smalltalk` itself, as this very program poses as it: a harness before a model that plays a script.
+//! The program `smalltalk`, which this example plays itself: an agent loop with a model that follows a script.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,20 +12,20 @@ use nexus_testkit::{
 };
 use serde_json::{Value, json};
 
-/// The name that the program is called by.
+/// Name under which the example starts itself as the program.
 pub(crate) const NAME: &str = "smalltalk";
 
-/// How often the model is asked again when its answer breaks off.
+/// Number of model calls before the program gives up on an answer that breaks off.
 const TRIES: u32 = 3;
 
-/// The harness: what it was asked so far.
+/// State of the agent loop, with the inputs so far.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
     asked: ModelCall,
     calls: u32,
     max_calls: Option<u32>,
     tool_calls: u32,
-    /// Tool calls that run, by the model's id, which may come twice.
+    /// Running tool calls, by the id that the model gave. Two calls can have the same id.
     running: HashMap<String, VecDeque<String>>,
 }
 
@@ -41,7 +41,7 @@ impl Program {
         Some(Ask::new(self.asked.clone()))
     }
 
-    /// A tool call begins. It has an id of its own.
+    /// Returns the line for a new tool call, under an id of the program.
     fn tool_call(&mut self, id: &str, call: &ToolCall) -> Value {
         let (name, input) = words_of(call);
         self.tool_calls += 1;
@@ -50,7 +50,7 @@ impl Program {
         json!({ "type": "tool_call", "id": own, "name": name, "input": input })
     }
 
-    /// The own id of the call that ends.
+    /// Returns the id that the program gave to a call that ends.
     fn ended(&mut self, id: &str) -> Option<String> {
         self.running.get_mut(id)?.pop_front()
     }
@@ -92,7 +92,7 @@ impl Imitation for Program {
             }),
             Moment::ToolBegins { id, call } => self.tool_call(id, call),
             Moment::ToolEnds { id, call, answer, is_denied } => {
-                // A call that is not let through never begins.
+                // A denied call has no `ToolBegins`, so print the call here.
                 if *is_denied {
                     stage.line(&self.tool_call(id, call));
                 }
@@ -173,7 +173,7 @@ impl Imitation for Program {
     }
 }
 
-/// A call in the words of the program.
+/// Returns the name and the arguments of a call, as the program reports them.
 fn words_of(call: &ToolCall) -> (String, Value) {
     match call {
         ToolCall::Shell { command } => ("shell".to_owned(), json!({ "command": command })),

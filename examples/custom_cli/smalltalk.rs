@@ -1,4 +1,4 @@
-//! A fourth CLI, `smalltalk`, behind the driver: what it can do, how one process of it is prepared, and what its lines mean.
+//! Backend for the CLI `smalltalk`: its capabilities, the start of one process, and the meaning of its lines.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ use nexus::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The CLI: where its program is, and the host's environment.
+/// The CLI: path of its program, and the host's environment.
 #[derive(Debug)]
 pub(crate) struct Smalltalk {
     pub(crate) program: PathBuf,
@@ -44,8 +44,8 @@ impl Cli for Smalltalk {
         capabilities.harness_tools = Support::Yes;
         capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::Vendor);
         capabilities.access.unrestricted = AccessSupport::Kept(AccessEnforcer::None);
-        // The driver keeps them from what the translator reports; the program runs ahead of it, and is told its model calls.
-        // Of the cost it says nothing.
+        // The driver enforces these limits from the events of the translator. The program also gets the limit on model calls
+        // (`--max-calls`), because it may be ahead of its output. It reports no cost, so that limit is not supported.
         capabilities.limits.tool_calls = Enforcement::Ours;
         capabilities.limits.model_calls = Enforcement::Ours;
         capabilities.limits.output_tokens = Enforcement::Ours;
@@ -64,7 +64,8 @@ impl Cli for Smalltalk {
         let program =
             Executable::at(&self.program).map_err(|error| Failure::of(ErrorKind::NotInstalled, &error))?;
         let home = plan.home()?;
-        // The child sees PATH, the locale, what the request names, and a home of its own: nothing else of the host.
+        // The child gets `PATH`, the locale, the variables that the request names, and a home of its own, but no other variable
+        // of the host.
         let environment = plan.environment(&self.environment).with("HOME", home.path()).build();
         let environment = environment.map_err(|error| Failure::of(ErrorKind::InvalidRequest, &error))?;
         let has_tools = request.tool_access == ToolAccess::Unrestricted;
@@ -76,7 +77,7 @@ impl Cli for Smalltalk {
         if let Some(calls) = &max_calls {
             arguments.extend(["--max-calls", calls]);
         }
-        // Words of the caller go by standard input: an argument list is for everybody to read.
+        // Send the texts of the caller over standard input, because every user of the machine can read an argument list.
         let instruction = request.output.as_ref().map(|schema| schema.instruction());
         let texts: Vec<&str> = request.prompt_texts().chain(instruction.as_deref()).collect();
         let invocation = Invocation::new(program, &plan.working_directory)
@@ -162,7 +163,7 @@ impl Lines {
                 let failure = Failure::new(kind_of(&code), message);
                 step.failed(failure.with_named_retry(at.map(Retry::At).or(after)));
             }
-            // The driver checks the answer: where it does not fit the schema, it asks for a repair.
+            // The driver checks the answer, and requests a repair if it does not match the schema.
             Said::Done => step.answered(FinishReason::Stop),
         }
     }
@@ -173,7 +174,7 @@ impl Translator for Lines {
         step.write(std::mem::take(&mut self.question));
     }
 
-    // A line that is not understood is repaired and read again, and is an event in the end, never dropped.
+    // Never drop an unreadable line: repair it and read it again, or report it as an event.
     fn read_line(&mut self, line: OutputLine<'_>, step: &mut Step) -> bool {
         match serde_json::from_slice(line.bytes) {
             Ok(said) => {
@@ -197,11 +198,11 @@ impl Translator for Lines {
         self.phase
     }
 
-    /// The program keeps no record beside its lines; without an outcome among them the turn has crashed.
+    /// Does nothing: the program stores no record that could complete its lines. Without an outcome in them, the turn has crashed.
     fn ended(&mut self, _end: &ProcessEnd<'_>, _step: &mut Step) {}
 }
 
-/// What the caller can do about an error.
+/// Returns the error kind for an error code of the program.
 fn kind_of(code: &str) -> ErrorKind {
     match code {
         "unauthenticated" => ErrorKind::Unauthenticated,

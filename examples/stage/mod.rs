@@ -1,9 +1,8 @@
-//! Where an example runs: on fake CLIs that this very program poses as, on a simulated model server, or on the
-//! reader's own subscriptions.
+//! Environment of an example: fake CLIs, a simulated model server, or the user's own subscriptions.
 //!
-//! Not one line of an example depends on which. On the embedded simulator the search path begins with a folder
-//! that holds `claude`, `codex` and `grok`, each a link to this program; everything else, the spawning and
-//! the reading included, is what runs for real.
+//! The code of an example is the same in each. For fake CLIs, `PATH` begins with a folder that contains `claude`, `codex`
+//! and `grok`. Each is a link to this program, which then imitates that CLI. Nexus starts and reads them as it does the
+//! real programs.
 
 #![allow(dead_code, reason = "each example uses its part of the stage")]
 
@@ -18,42 +17,42 @@ use nexus_testkit::{
 };
 use show::Show;
 
-/// Where an example runs that names no configuration.
+/// First line of the output if the user names no configuration.
 const NO_LOGIN: &str = "No login needed: running on the embedded simulator.";
 
-/// What an example's `main` may fail with.
+/// Error of an example's `main`.
 pub(crate) type AnyError = Box<dyn Error + Send + Sync>;
 
-/// The parts that the fake CLIs play.
+/// Scripts of the fake CLIs.
 pub(crate) struct Cast {
-    /// Claude Code's.
+    /// Script of the fake Claude Code.
     pub(crate) claude: Scenario,
-    /// Codex's.
+    /// Script of the fake Codex.
     pub(crate) codex: Scenario,
-    /// Grok's.
+    /// Script of the fake Grok.
     pub(crate) grok: Scenario,
 }
 
 impl Cast {
-    /// All three play the same part.
+    /// Gives all three CLIs the same script.
     pub(crate) fn all(scenario: Scenario) -> Self {
         Self { claude: scenario.clone(), codex: scenario.clone(), grok: scenario }
     }
 }
 
-/// Where an example runs.
+/// Environment of an example.
 pub(crate) struct Stage {
     context: BuildContext,
     config: Option<PathBuf>,
-    /// Keeps the fakes alive.
+    /// Fake CLIs. Each removes its folder when it is dropped.
     _fakes: Vec<FakeCli>,
     model: Option<Sim>,
     scratch: tempfile::TempDir,
 }
 
 impl Stage {
-    /// Reads the command line, and sets the stage. Must be the first thing an example does: this program may
-    /// have been started as one of the fakes.
+    /// Reads the command line, and prepares the environment. An example must call this first, because this program may
+    /// have been started as one of the fake CLIs.
     pub(crate) fn open(about: &str, cast: Cast) -> Result<Self, AnyError> {
         nexus_testkit::fake_cli::run_if_invoked();
         let (is_real, config) = arguments(about);
@@ -89,22 +88,22 @@ impl Stage {
         Ok(Self { context, config, _fakes: Vec::new(), model: Some(model), scratch })
     }
 
-    /// Where the simulated model is asked.
+    /// Returns the address of the simulated model server.
     pub(crate) fn model_url(&self) -> String {
         self.model.as_ref().map(Sim::base_url).unwrap_or_default()
     }
 
-    /// What backends are built into.
+    /// Returns the context in which backends are built.
     pub(crate) fn context(&self) -> &BuildContext {
         &self.context
     }
 
-    /// The router of the file that the command line names, else of `yaml`.
+    /// Builds the router of the file that the command line names, or else of `yaml`.
     pub(crate) fn router(&self, yaml: &str) -> Result<Router, AnyError> {
         self.builder(yaml, |builder| builder)
     }
 
-    /// As [`Stage::router`], with backends of the program's own.
+    /// As [`Stage::router`], with further backends that `add` registers.
     pub(crate) fn builder(
         &self,
         yaml: &str,
@@ -117,7 +116,7 @@ impl Stage {
         })
     }
 
-    /// An empty folder to work in, gone at the end.
+    /// Creates an empty working folder, which is removed when the example ends.
     pub(crate) fn workspace(&self, name: &str) -> Result<PathBuf, AnyError> {
         let path = self.scratch.path().join(name);
         std::fs::create_dir(&path)?;
@@ -134,7 +133,7 @@ pub(crate) async fn show_turn(
     show_turn_with(router, kind, request, TurnHost::new()).await
 }
 
-/// As [`show_turn`], with tools of the program's own.
+/// As [`show_turn`], with a host, which can have tools.
 pub(crate) async fn show_turn_with(
     router: &Router,
     kind: &str,
@@ -147,7 +146,7 @@ pub(crate) async fn show_turn_with(
     outcome
 }
 
-/// `--real` and `--config FILE`.
+/// Parses the options `--real` and `--config FILE`.
 fn arguments(about: &str) -> (bool, Option<PathBuf>) {
     let usage = format!(
         "{about}\n\nOptions, after `--`:\n  --real         use the CLIs and logins of this machine\n  \
@@ -178,8 +177,7 @@ fn fail(problem: &str, usage: &str) -> ! {
     exit(2);
 }
 
-/// The process's own context, with the fakes first on the search path, tokens that open nothing, and a home
-/// that is gone at the end.
+/// Returns a context with the fakes first on `PATH`, invented tokens, and a home that is removed when the example ends.
 fn simulated(
     real: &BuildContext,
     fakes: &[FakeCli],
@@ -189,7 +187,7 @@ fn simulated(
     let folders = fakes.iter().map(|fake| fake.folder().to_owned()).chain(std::env::split_paths(path));
     let path = std::env::join_paths(folders)?.into_string().map_err(|_| "the search path is not Unicode")?;
     let home = scratch.path().join("home");
-    // The fake Claude Code is logged in if this file is there; nobody reads what is in it.
+    // The fake Claude Code counts as logged in if this file exists. No program reads its content.
     std::fs::create_dir_all(home.join(".claude"))?;
     std::fs::write(home.join(".claude/.credentials.json"), "{}")?;
     let environment = BTreeMap::from([

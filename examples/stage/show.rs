@@ -1,4 +1,4 @@
-//! Writes a turn to standard output as it happens. A sink takes events one by one; an unneeded one it leaves alone.
+//! Prints the events of a turn while it runs. It is a sink, which receives the events one by one and ignores some.
 
 use std::{
     io::{self, Write as _},
@@ -7,10 +7,10 @@ use std::{
 
 use nexus::{EventEnvelope, EventSink, ToolCallStatus, ToolContent, TurnError, TurnEvent, TurnResult};
 
-/// Shows text as it comes, tool calls, warnings, and who takes over.
+/// Prints the text as it arrives, tool calls, warnings and fallbacks.
 #[derive(Debug, Default)]
 pub(crate) struct Show {
-    /// What the last thing written was a piece of.
+    /// Kind of the text that the current line contains, if it is not complete.
     writing: Option<Writing>,
 }
 
@@ -27,7 +27,7 @@ impl EventSink for Show {
 
     fn accept(&mut self, event: EventEnvelope) {
         match event.event {
-            // Texts with a parent are those of a sub-agent.
+            // Print only text of the main agent: a delta with a parent comes from a sub-agent.
             TurnEvent::TextDelta(delta) if delta.parent.is_none() => {
                 self.piece(Writing::Text, "", &delta.text);
             }
@@ -59,7 +59,7 @@ impl EventSink for Show {
 }
 
 impl Show {
-    /// Writes how the turn ended.
+    /// Prints the outcome of the turn.
     pub(crate) fn outcome(&mut self, outcome: &Result<TurnResult, TurnError>) {
         match outcome {
             Ok(result) => self.note(&format!("= {} · {} tool calls", result.finish, result.tool_calls.len())),
@@ -67,7 +67,7 @@ impl Show {
         }
     }
 
-    /// A piece of text, on a line with the pieces of its kind before it.
+    /// Prints a piece of text. Pieces of the same kind share a line.
     fn piece(&mut self, writing: Writing, label: &str, text: &str) {
         if self.writing != Some(writing) {
             self.end_line();
@@ -84,7 +84,7 @@ impl Show {
         }
     }
 
-    /// A line beside the answer.
+    /// Prints a line that is not part of the answer.
     fn note(&mut self, line: &str) {
         self.end_line();
         println!("{line}");

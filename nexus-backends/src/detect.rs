@@ -105,7 +105,7 @@ pub(crate) fn add_agent(
                 .with("billing", "metered");
             detection.backends.push(backend);
         }
-        // The agent of a vendor may be the vendor's program, which has its own entry.
+        // Report nothing for a vendor's own program, such as its CLI with an argument: it has an entry of its own.
         None if agent.program == agent.name && !agent.arguments.is_empty() => {}
         None => detection.unused(path, format!("this agent needs an API key in {variable}")),
     }

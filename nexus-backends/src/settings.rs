@@ -119,7 +119,7 @@ pub(crate) struct CredentialSetting {
     command: Option<Vec<String>>,
     /// Key of Amazon Web Services, which signs requests: from variables, or from a profile.
     aws: Option<AwsSetting>,
-    /// How long a token that the program printed is valid, such as 50m. Default: not known, and reused for 5m.
+    /// Lifetime of a token that the program printed, such as 50m. Default: not known, and reused for 5m.
     ttl: Option<String>,
     /// Longest run of the program. Default: 30s.
     timeout: Option<String>,

@@ -242,7 +242,7 @@ macro_rules! backend_behind {
 }
 backend_behind!(Arc, Box);
 
-/// Objects that live beside a request while its turn runs.
+/// Objects that exist only while the turn of a request runs.
 ///
 /// The caller's tools are always behind a [`Session`]: no backend receives the tools themselves. Clones share the session, its budget
 /// and its decisions. Give each participant that must be distinguished, such as a seat of a panel, a session of its own.

@@ -137,8 +137,8 @@ impl Budget {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Sets limits that are still open to an equal share of the rest, for one of `turns` concurrent turns. A share is never
-    /// zero. If the rest has fewer units than there are turns, the last turns get nothing when they reserve.
+    /// Sets each limit that is `None` to an equal share of the rest, for one of `turns` concurrent turns. A share is never
+    /// zero. So if the rest has fewer units than there are turns, the last turns find nothing left when they reserve.
     pub fn share(&self, limits: &mut Limits, turns: usize) {
         let left = self.free(&self.booked());
         let turns = u64::try_from(turns).unwrap_or(u64::MAX).max(1);

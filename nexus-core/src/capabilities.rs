@@ -53,7 +53,7 @@ pub struct Capabilities {
     /// this ability: without it, every input is refused immediately.
     #[serde(default = "not_supported")]
     pub steering: Support,
-    /// Opening folders beside the working directory to the agent.
+    /// Access of the agent to folders outside of the working directory.
     pub extra_roots: Support,
     /// True if a request must name a model, because the backend has no default.
     #[serde(default)]

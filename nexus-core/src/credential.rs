@@ -13,7 +13,7 @@ pub struct Credential {
     pub token: Secret,
     /// Time of its expiry, if it is known.
     pub expires_at: Option<SystemTime>,
-    /// Account of the token, if the vendor requires its name beside the token.
+    /// Account of the token, if the vendor requires its name with the token.
     pub account: Option<String>,
     /// Public part of a key pair, if the token signs requests. Such a token is in no request.
     pub signing: Option<SigningKey>,

@@ -36,7 +36,7 @@ pub struct DetectedBackend {
     pub settings: Map<String, Value>,
     /// Payer of its turns.
     pub payment: Payment,
-    /// Location, version and login, in words for a person.
+    /// Location, version and login, as a text for the user.
     pub found: String,
 }
 
@@ -164,9 +164,9 @@ pub enum ProgramAnswer {
         /// Its standard output.
         output: String,
     },
-    /// It did not end within the time limit, and was stopped.
+    /// The program did not end within the time limit, and was stopped.
     Slow,
-    /// It could not be started, for this reason.
+    /// The program could not be started, for this reason.
     Failed(String),
 }
 
@@ -177,7 +177,7 @@ pub enum OwnLoginState {
     Usable,
     /// No such login is stored.
     None,
-    /// It is stored, and cannot be used for this reason.
+    /// The login is stored, and cannot be used for this reason.
     Unusable(String),
 }
 

@@ -150,7 +150,7 @@ pub enum QuestionReply {
         /// Reason.
         reason: String,
     },
-    /// Nobody decided: the question was dismissed, or the time for it ran out.
+    /// The question got no decision: the user dismissed it, or its time limit expired.
     Cancelled,
 }
 

@@ -303,7 +303,7 @@ impl Registry {
         self
     }
 
-    /// Returns the sections beside those of the router, in the order in which they were added.
+    /// Returns the sections that the router itself does not read, in the order in which they were added.
     pub fn sections(&self) -> impl Iterator<Item = &Arc<dyn ConfigSection>> {
         self.sections.iter()
     }

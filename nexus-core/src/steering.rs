@@ -17,7 +17,7 @@ use crate::capabilities::Support;
 /// Longest text of one input, in bytes. Source: our own bound.
 const MAX_BYTES: usize = 64 << 10;
 
-/// Most inputs that wait at once, including inputs whose delivery is not confirmed. Source: our own bound.
+/// Maximum number of inputs that wait at once, including inputs whose delivery is not confirmed. Source: our own bound.
 const MAX_WAITING: usize = 64;
 
 /// Sends input to the agent of a turn while the turn runs. Clones send to the same turn.
@@ -174,6 +174,7 @@ impl Steering {
             Some(why) => input.end(InputDelivery::NotDelivered(why)),
             None => state.waiting.push_back(input),
         }
+        // Release the lock before the wake, because the woken task takes it.
         drop(state);
         self.0.arrived.notify_waiters();
         SentInput(sent)
@@ -196,6 +197,7 @@ impl Steering {
         }
         let place = state.waiting.partition_point(|other| other.number < input.number);
         state.waiting.insert(place, input);
+        // Release the lock before the wake, because the woken task takes it.
         drop(state);
         self.0.arrived.notify_waiters();
     }

@@ -118,7 +118,7 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
             return Err(mem::take(&mut self.prior).exhausted(name));
         }
         if let Some(next) = self.resets.awaited(run.holds.now()).cloned() {
-            // Nobody can tell changes of these hours from those of the failed attempt, so revert them before the wait.
+            // Revert the changes before the wait: afterwards they cannot be distinguished from changes that the user makes meanwhile.
             let deadline = *self.deadline;
             run.restore(&mut self.prior, &mut self.passed_over, &next, &self.mark, self.events, deadline)
                 .await?;
@@ -135,7 +135,7 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
                     return Err(self.own_error(refused_still(hold, now)));
                 }
                 if has_waited {
-                    // The backends were passed over for earlier holds.
+                    // The list of skipped backends names the holds from before the wait. Replace them by the current ones.
                     let backends: Vec<BackendId> = holds.iter().map(|hold| hold.backend.clone()).collect();
                     self.prior.reconsider(&backends, &mut self.passed_over);
                     holds.iter().for_each(|hold| self.prior.skip(held(hold, now)));

@@ -18,7 +18,7 @@ const TYPES: [(&str, &str); 6] = [
     ("executor", "tier: execution, phase: implement, "),
     ("reflector", "tier: operations, phase: reflect, "),
     ("cartographer", ""),
-    // The agents of a debate, beside its panelists.
+    // The agents of a debate, apart from its panelists.
     ("framer", ""),
     ("arbiter", ""),
 ];
@@ -172,7 +172,7 @@ impl DetectedConfig {
         &self.found
     }
 
-    /// Returns what was found and is not used.
+    /// Returns the findings that are not used.
     pub fn unused(&self) -> &[UnusedFinding] {
         &self.unused
     }

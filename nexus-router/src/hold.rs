@@ -40,7 +40,7 @@ pub const USAGE_LIMIT_GUESS: Duration = Duration::from_secs(15 * 60);
 /// Largest tolerated difference between the clock of the process that armed the hold and the clock of the
 /// process that reads it.
 const CLOCK_SLACK: Duration = Duration::from_secs(60);
-/// Most attempts to change a hold while other turns change it too.
+/// Maximum number of attempts to change a hold while other turns change it too.
 const SWAPS: u32 = 64;
 
 /// A backend that is suspended until a time.

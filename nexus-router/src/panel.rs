@@ -1,9 +1,9 @@
 //! A roster of seats that run at once, each with its own binding and lens.
 //!
 //! The caller interprets the answers: give the request an output schema, and each answer is a checked value. The panel only reports
-//! which seats and vendors answered. A seat that fails, or answers nothing, is a [`Vote::None`](crate::Vote::None), never an approval;
-//! and two seats that fell back to one vendor are one opinion: a panel's [minimum](Panel::min_vendors) counts vendors that answered,
-//! not seats, and not configured vendors. [`PanelOutcome::shortfall`] reports a minimum that was not met.
+//! which seats and vendors answered. A seat that fails, or answers nothing, is a [`Vote::None`](crate::Vote::None), never an approval.
+//! Two seats that fell back to one vendor count as one opinion: a panel's [minimum](Panel::min_vendors) counts the vendors that
+//! answered, not the seats or the configured vendors. [`PanelOutcome::shortfall`] reports a minimum that was not met.
 
 use std::{
     future::{Future, poll_fn},

@@ -106,6 +106,7 @@ impl Run<'_> {
         let mut cancelled = pin!(self.host.cancel.cancelled());
         let mut late = pin!(until(deadline));
         poll_fn(|context| {
+            // If the sink is slow, the events stay stored, and the sink wakes this task.
             let _ = events.poll_flush(context);
             if cancelled.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Err(ErrorKind::Cancelled));

@@ -6,9 +6,9 @@
 //! backend.
 //!
 //! Without a time of the vendor, each wait is twice as long as the one before, up to 15 minutes more than the guess, and a turn gives
-//! up after some refusals. It does not wait for a plan whose reset is unknown: perhaps somebody has to pay.
+//! up after some refusals. It does not wait for a plan whose reset is unknown, because the user may have to pay first.
 //!
-//! The holds are looked at meanwhile: a hold that a person releases, or that another turn clears, ends the wait. Some stores lose a
+//! The turn checks the holds while it waits. If the user releases a hold, or another turn clears it, the wait ends. Some stores lose a
 //! hold, so the turn remembers its own refusals.
 
 use std::{
@@ -37,9 +37,9 @@ const MOST_JITTER: Duration = Duration::from_secs(5);
 const JITTER_PART: u32 = 10;
 /// Longest delay after repeated refusals without a time.
 const MOST_BACKOFF: Duration = Duration::from_secs(15 * 60);
-/// Most refusals of one turn. Each may be a paid attempt.
+/// Maximum number of refusals of one turn. Each may be a paid attempt.
 const MOST_REFUSALS: usize = 50;
-/// Most refusals of one turn by a backend that names no time.
+/// Maximum number of refusals of one turn by a backend that names no time.
 const MOST_GUESSED_REFUSALS: usize = 10;
 /// Longest time by which the waits of a turn may exceed their limit: a clock that stands still must not make a wait endless.
 const MOST_SLACK: Duration = Duration::from_secs(60);
@@ -169,7 +169,7 @@ impl ResetWaits {
                 return Ok(Waited::Over { holds, has_waited: announced.is_some() });
             };
             let left = first.at.duration_since(now).unwrap_or_default();
-            // Its hold has ended, and another turn tests it. The vendor does not cause that time.
+            // If the hold has ended, another turn tests the backend. Report no wait then: the vendor does not cause it.
             let is_tested = left.is_zero();
             if !is_tested && announced != Some(first.at) {
                 let held = attempts.iter().map(|next| refusal(&next.hold)).collect();
@@ -192,14 +192,14 @@ impl ResetWaits {
             let Some(held) = self.held.get_mut(index) else { break };
             match run.holds.look(&held.hold.backend).await {
                 Some(hold) => (held.hold, held.is_stored) = (hold, true),
-                // It was released.
+                // The hold was released meanwhile.
                 None if held.is_stored => continue,
                 None => {}
             }
             let hold = held.hold.clone();
             let at = later(later(hold.until, self.backoff(&hold)), self.jitter(&hold));
             let is_standing = hold.is_standing(now);
-            // A hold that ends later and does not count is one of a clock that was set back.
+            // A hold with a later end that is not in force comes from a clock that was set back. It counts as over.
             let is_over = !is_standing && (at <= now || hold.until > now);
             if !is_over {
                 attempts.push(NextAttempt { at, hold });

@@ -563,7 +563,7 @@ impl RouterBuilder {
     ///
     /// A turn that waits for another process checks every 100 ms if it may run. Within a process turns run in
     /// the order of their arrival; between processes the order is arbitrary, but no process waits for long. A
-    /// turn must not wait for a turn that it started itself in another process, such as by a tool: with a limit
+    /// turn must not wait for a turn that it started itself in another process, for example by a tool. With a limit
     /// of one it would wait until its deadline.
     #[must_use]
     pub fn hold_store(mut self, store: Arc<dyn HoldStore>) -> Self {

@@ -36,7 +36,7 @@ impl Resolver<'_> {
             "::" => rest.first().map(|name| Resolved::External(name.clone())).into_iter().collect(),
             name => {
                 let found = self.name(module, name);
-                // With nothing of that name in reach, the first of several segments is a crate.
+                // If no item of that name is in reach, the first of several segments is a crate.
                 if found.is_empty() && !rest.is_empty() {
                     return HashSet::from([Resolved::External(name.to_owned())]);
                 }

@@ -53,7 +53,7 @@ impl Finder<'_> {
                     self.visit_type(&field.ty);
                 }
             }
-            // With the bodies of default methods left out by `visit_block`.
+            // `visit_block` leaves out the bodies of default methods.
             Item::Trait(item) if is_public(&item.vis) => self.visit_item_trait(item),
             Item::Type(item) if is_public(&item.vis) => self.visit_type(&item.ty),
             Item::Use(item) if is_public(&item.vis) => {}

@@ -29,7 +29,7 @@ const IN_THE_SEAM: [&str; 6] = [
 /// The targets of the workspace, read.
 type Trees = Vec<(Target, Tree)>;
 
-/// Prints the report. Returns how many faults product code has.
+/// Prints the report. Returns the number of faults of product code.
 pub(crate) fn run() -> Result<usize, String> {
     let Workspace { root, targets, dependencies } = workspace::load()?;
     let (mut product, mut testkit) = (Trees::new(), Trees::new());

@@ -23,7 +23,7 @@ const BUILDS: [Build; 4] = [
     Build { package: "nexus-turn", features: None, most: 227 },
 ];
 
-/// Prints the counts. Returns how many are above their bound.
+/// Prints the counts. Returns the number of counts above their bound.
 pub(crate) fn run() -> Result<usize, String> {
     let mut faults = 0;
     println!("crates that are compiled, by name and version, on this platform:");

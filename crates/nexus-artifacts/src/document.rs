@@ -310,7 +310,7 @@ impl Artifact {
         *self = Self::parse(self.kind, text);
     }
 
-    /// Returns the lines of a part of the text, without their ends.
+    /// Returns the lines that begin at byte `from` or later, without their line ends.
     fn lines_from(&self, from: usize) -> impl Iterator<Item = Range<usize>> {
         let first = self.lines.partition_point(|start| *start < from);
         (first..self.lines.len()).map(|index| {

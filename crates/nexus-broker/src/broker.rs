@@ -377,9 +377,9 @@ impl Broker {
     /// Sends a message that the broker creates for `from`.
     ///
     /// Fails with [`NotAllowed`](BrokerErrorKind::NotAllowed) if the scope of the sender does not allow it, and
-    /// with [`Unknown`](BrokerErrorKind::Unknown) for an unknown target. A message that names the message it answers also
-    /// fails with `Unknown` if the store does not have that message, and with [`Invalid`](BrokerErrorKind::Invalid) if
-    /// that message was sent between others. Otherwise fails like [`BrokerStore::put`].
+    /// with [`Unknown`](BrokerErrorKind::Unknown) for an unknown target. An answer also fails with `Unknown` if the store does not
+    /// have the answered message, and with [`Invalid`](BrokerErrorKind::Invalid) if that message was sent between other
+    /// addresses. Otherwise fails like [`BrokerStore::put`].
     pub async fn send(
         &self,
         from: &Address,
@@ -557,11 +557,11 @@ impl Broker {
 
     /// Checks that `sender` may write to `target`.
     async fn check_scope(&self, sender: &Address, target: &Address) -> Result<(), BrokerError> {
-        // Callers are programs of this user, outside of every agent.
+        // A caller is a program of the user. The scope of an agent does not restrict it.
         let Some(sender) = sender.agent_name() else { return Ok(()) };
         let record = self.directory().get(sender).await?;
         let is_allowed = match target.agent_name() {
-            // The broker itself answers the callers.
+            // Only the agent's scope allows new messages to callers. Replies are sent by the broker itself.
             None => record.scope.allows(&target.to_string()),
             Some(name) if name == sender || record.manager.as_deref() == Some(name) => true,
             Some(name) if record.scope.allows(name) => true,

@@ -172,6 +172,7 @@ impl MemoryIndex {
                     adding.place.execute(params![session, at + 1, said])?;
                 }
             }
+            // `adding` borrows the transaction, which `commit` consumes.
             drop(adding);
             transaction.commit()
         })

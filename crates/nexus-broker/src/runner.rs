@@ -99,6 +99,7 @@ impl Broker {
                     tracing::warn!(agent = %name, %error, "a message could not be handled and will be delivered again");
                     broker.suspend(&name, AFTER_FAILURE);
                 }
+                // Mark the agent as free before the wake, so that the next look can start a turn for it.
                 drop(entered);
                 broker.wake();
             });
@@ -118,7 +119,7 @@ fn pause_after(queues: &[QueueStatus]) -> Duration {
     pauses.min().unwrap_or(LOOK_ANYWAY)
 }
 
-/// Marks an agent as in work by this process, until it is dropped.
+/// Marks an agent as busy in this process. Dropping it ends that.
 struct EnteredAgent<'b> {
     broker: &'b Broker,
     name: &'b str,

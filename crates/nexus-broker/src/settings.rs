@@ -33,7 +33,7 @@ use crate::{
 pub struct BrokerSettings {
     /// The agents, by name: 1 to 40 small letters, digits, `_` and `-`.
     pub agents: BTreeMap<String, AgentSettings>,
-    /// Programs outside that messages for `caller:NAME` are delivered to, by name. For any other caller they wait in its inbox.
+    /// External programs that receive the messages for `caller:NAME`, by name. Messages for any other caller wait in its inbox.
     pub callers: BTreeMap<String, CallerSettings>,
     /// Maximum number of turns that one broker runs at once. Default 4.
     pub max_turns_at_once: usize,
@@ -76,11 +76,11 @@ pub struct AgentSettings {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub access: ToolAccess,
-    /// Names of agents that it may write to, beside its manager and its own workers; a caller as `caller:NAME`. A `*` at the end stands for any
+    /// Names of agents that it may write to, in addition to its manager and its own workers; a caller as `caller:NAME`. A `*` at the end stands for any
     /// rest.
     #[serde(default)]
     pub may_write_to: Vec<String>,
-    /// Names of agents whose sessions it may search, beside its own and those of its workers. A `*` at the end stands for any rest.
+    /// Names of agents whose sessions it may search, in addition to its own and those of its workers. A `*` at the end stands for any rest.
     #[serde(default)]
     pub may_search: Vec<String>,
     /// Maximum number of workers at a time. Default 0.
@@ -89,7 +89,7 @@ pub struct AgentSettings {
     /// Maximum depth of workers below it. Default 1: its workers have none.
     #[serde(default = "one")]
     pub max_depth: u32,
-    /// The types that its workers may be of, beside its own.
+    /// Agent types that its workers may have, in addition to its own type.
     #[serde(default)]
     pub worker_types: Vec<String>,
 }

@@ -135,6 +135,7 @@ impl Workers {
                 let workspace = self.folder.join(&order.name);
                 try_blocking(move || {
                     if let Ok(git) = Git::find() {
+                        // Ignore errors of the cleanup: the caller gets the error that caused it.
                         let _ = Tree::delete_in(&git, &workspace);
                     }
                     let _ = std::fs::remove_dir_all(&workspace);

@@ -16,7 +16,7 @@ use crate::screen::QUESTION_MARK;
 /// Longest wait for an answer. A person may be away for a while, and the turn's own limits apply meanwhile.
 const WITHIN: Duration = Duration::from_secs(60 * 60);
 
-/// Most characters of arguments that a question shows. A command is always shown whole.
+/// Maximum number of characters of arguments that a question shows. A command is always shown whole.
 const MAX_SHOWN: usize = 4000;
 
 /// A call that waits for the person.
@@ -76,7 +76,7 @@ pub(crate) struct AlwaysAllowed {
 }
 
 impl AlwaysAllowed {
-    /// No calls yet. `until` completes "always for exactly this call in this folder, …".
+    /// Creates an empty list of allowed calls. `until` completes the choice "always for exactly this call in this folder, …".
     pub(crate) fn new(until: &'static str) -> Self {
         Self { calls: BTreeSet::new(), until }
     }
@@ -141,7 +141,7 @@ fn command(request: &ApprovalRequest) -> Option<&str> {
     request.arguments.get("command").filter(|_| runs)?.as_str()
 }
 
-/// Returns the arguments of a command beside its text. The agent's description of it changes nothing.
+/// Returns the arguments of a command without its text. The agent's description of it changes nothing.
 fn beside_command(request: &ApprovalRequest) -> BTreeMap<&str, &Value> {
     let all = request.arguments.as_object().into_iter().flatten();
     let is_effective =

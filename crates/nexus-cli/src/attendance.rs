@@ -78,7 +78,7 @@ pub(crate) async fn attend<T>(
             typed = next(&mut reader) => match typed {
                 Typed::Line(LineKind::Reply(number), line) => match open.take() {
                     Some(asked) if asked.number == number => open = answered(asked, &line, always),
-                    // It was typed under a question that is gone.
+                    // The reply belongs to a question that is no longer open. Ignore it.
                     other => open = other,
                 },
                 Typed::Line(LineKind::Words, line) => {
@@ -107,7 +107,7 @@ pub(crate) async fn attend<T>(
         screen::end_question("");
     }
     left.unfinished = reader.map(LineReader::stop).unwrap_or_default();
-    // The turn is over, so each of these is decided.
+    // The turn has ended, so it is known which lines reached the agent. This loop does not wait.
     while let Some((line, fate)) = sent.next().await {
         undelivered(line, fate, &mut left);
     }
@@ -155,7 +155,7 @@ fn next_question(
             };
             return Some(OpenQuestion { subject, number });
         }
-        // The person types a line: ask after it.
+        // The user is typing a line. Ask again when the line is complete.
         waiting.push_front(question);
         return None;
     }

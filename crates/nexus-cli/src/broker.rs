@@ -37,7 +37,7 @@ use crate::{
 
 /// Minimum pause between two checks of an inbox while a command waits for an answer.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Longest wait for a change of the store: a lease lapses, and a writer of views ends, without one.
+/// Longest wait for a change of the store. A lease can lapse, and the writer of the views can end, without such a change.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Longest time between two updates of the views by their writer.
 const SHOW_ANYWAY: Duration = Duration::from_secs(60);

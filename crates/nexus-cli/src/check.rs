@@ -150,7 +150,7 @@ pub(crate) async fn check(
     } else {
         backends.extend(router.backends().into_keys().map(|id| (id, None)));
     }
-    // The result of a probe includes them.
+    // A probe reports the versions itself. An untrusted file must not start a program.
     let notes = if probe || !is_trusted { Vec::new() } else { versions::notes(&router).await };
     let warnings = router.warnings();
     let shared = if probe { router.shared_addresses().await } else { Vec::new() };

@@ -14,7 +14,7 @@ use crate::output::printable;
 /// File name of a configuration.
 pub(crate) const FILE: &str = "nexus.yaml";
 
-/// Most values of a configuration that are shown in an error. `nexus trust` shows all.
+/// Maximum number of values of a configuration that are shown in an error. `nexus trust` shows all.
 const MOST_SHOWN: usize = 40;
 /// Longest shown value, in characters. Programs and commands are not cut, because padding could hide what they run.
 const LONGEST_SHOWN: usize = 160;
@@ -57,9 +57,9 @@ const SHOWN: [(&str, ConfigUseKind); 20] = [
     ("proxy", ConfigUseKind::Address),
     ("url", ConfigUseKind::Address),
     ("servers", ConfigUseKind::Address),
-    // Commands of an agent reach them, with the project's files.
+    // Hosts for an agent's commands, which can send the files of the project there.
     ("command_hosts", ConfigUseKind::Address),
-    // Programs of `mcp_servers`, and of backends in the sandbox, reach them.
+    // Hosts for the programs of `mcp_servers`, and of backends in the sandbox.
     ("hosts", ConfigUseKind::Address),
     ("program_folders", ConfigUseKind::Folder),
     ("login_folders", ConfigUseKind::Folder),

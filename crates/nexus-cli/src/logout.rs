@@ -86,7 +86,7 @@ fn has_remains(name: OwnLogin, folder: &Path) -> bool {
     entries.flatten().any(|entry| {
         let entry = entry.file_name();
         let entry = entry.to_string_lossy();
-        // The lock, and the registration, which outlives the login.
+        // Locks contain no login. The registration of the client stays after a logout.
         let is_beside_it =
             [".lock", ".guard", ".registration.json"].iter().any(|ending| entry.ends_with(ending));
         entry.trim_start_matches('.').starts_with(name.file_name()) && !is_beside_it

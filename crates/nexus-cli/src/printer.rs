@@ -297,7 +297,7 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
                 let name = unknown.name.unwrap_or_else(|| unknown.raw.to_string());
                 self.not_understood(&shorten(&name), unknown.is_harmless);
             }
-            // Text of sub-agents, and events for programs only.
+            // Print neither the text of sub-agents nor events that only programs use.
             _ => {}
         }
     }

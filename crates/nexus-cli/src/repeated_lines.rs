@@ -7,7 +7,7 @@ use std::{
 
 /// Period of the limits.
 const PERIOD: Duration = Duration::from_secs(60);
-/// Most lines of one origin within [`PERIOD`].
+/// Maximum number of lines of one origin within [`PERIOD`].
 const MAX_LINES: usize = 10;
 
 /// File and line of the code that writes a warning.

@@ -10,7 +10,7 @@ use std::{
 
 use crate::{activity, terminal};
 
-/// Most bytes that wait while a person types. Beyond this, the stream goes on. Source: our own bound.
+/// Maximum number of bytes that wait while a person types. Beyond this, the stream goes on. Source: our own bound.
 const MAX_HELD_BYTES: usize = 4 << 20;
 
 /// Longest line that a person can type while a turn runs, in bytes. Source: the limit of an input for a running turn.
@@ -60,9 +60,9 @@ pub(crate) struct QuestionNumber(u64);
 /// Kind of a line that a person typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineKind {
-    /// It was begun while no question was open.
+    /// The line was begun while no question was open.
     Words,
-    /// It was begun under this question.
+    /// The line was begun while this question was open.
     Reply(QuestionNumber),
 }
 

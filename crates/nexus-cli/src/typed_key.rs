@@ -46,7 +46,7 @@ impl KeyDecoder {
             (Sequence::Escape, b'O') => self.sequence = Sequence::Single,
             (Sequence::Control, 0x20..=0x3f) => {}
             (Sequence::None, _) => return self.plain(byte),
-            // A final byte, or a key with Alt.
+            // The byte ends the sequence, or ESC came from the Alt key.
             _ => self.sequence = Sequence::None,
         }
         None

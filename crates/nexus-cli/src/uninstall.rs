@@ -164,7 +164,7 @@ impl Installation {
     }
 }
 
-/// The program was installed in another way, which removes it too.
+/// Creates the error for a program that was installed in another way, with the command that removes it.
 fn not_ours(program: &Path) -> CommandError {
     let is_below = |name: &str| program.components().any(|part| part.as_os_str() == name);
     let advice = if is_below("node_modules") {

@@ -197,7 +197,7 @@ impl Conversations {
                 end.state = state;
                 let offset = ConversationLog::of(&self.logs(), &id).create(&records)?;
                 step::passed();
-                // Only now the conversation has the turn. A log that no name has is removed by a sweep.
+                // From here on the conversation has the turn. If this fails, a sweep removes the log, because no name refers to it.
                 NamedLog::new(end.name.clone(), id.clone(), unknown).write(&name_path)?;
                 StoredPosition::Log { id, offset }
             }

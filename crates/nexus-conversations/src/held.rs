@@ -165,17 +165,17 @@ impl HeldConversation {
     ///
     /// A backend that ran the earlier turn resumes by its own handle. If that is impossible, `options` decides,
     /// and a warning event and [`Continuity`] report the result. If a backend of the chain cannot run the turn,
-    /// the others get the messages as text, if `options` allows it and the first backend had no effects. The
-    /// conversation mode of `request` is ignored.
+    /// the others can get the messages as text. That requires that `options` allows it and that the first backend
+    /// had no effects. The conversation mode of `request` is ignored.
     ///
     /// If the call is dropped while the turn is being stored, the storing continues on its own, and the name
     /// stays locked until it has ended.
     ///
     /// # Errors
     ///
-    /// Errors of reading the earlier messages if they are to be shown: then no backend ran, except a backend
-    /// that was to resume the conversation and could not. [`ConversationOutcome`] has the result of the turn
-    /// itself, and of storing it.
+    /// Errors of reading the earlier messages, if a backend must get them as text. Then no backend ran the turn; at
+    /// most one tried to resume the conversation and failed. [`ConversationOutcome`] has the result of the turn itself,
+    /// and of storing it.
     pub async fn run_turn(
         &mut self,
         router: &Router,
@@ -291,7 +291,7 @@ impl HeldConversation {
             Some(handle) => format!("it belongs to {}, which does not run this turn", handle.backend()),
             None => match &self.end.unreadable_handle {
                 Some(reason) => format!("its stored items cannot be read: {reason}"),
-                None => "no backend has its present state".to_owned(),
+                None => "no backend has stored its latest state".to_owned(),
             },
         };
         let (name, messages) = (&self.end.name, self.end.state.messages);
@@ -331,9 +331,9 @@ impl HeldConversation {
     }
 }
 
-/// Returns true if a failed turn did nothing and can run only without the vendor's handle: the vendor has lost the
-/// conversation, another backend may take over, or a backend to which the conversation moved (`is_own` is false)
-/// rejects it.
+/// Returns true if a failed turn did nothing and can run only without the vendor's handle. There are three such cases: the
+/// vendor has lost the conversation, another backend may take over, or a backend to which the conversation moved
+/// (`is_own` is false) rejects it.
 fn is_lost(error: &TurnError, is_own: bool, backends: usize, when_lost: WhenLost) -> bool {
     let partial = error.partial();
     let has_done_nothing = partial.messages.is_empty()

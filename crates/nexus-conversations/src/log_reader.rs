@@ -56,7 +56,7 @@ pub(crate) struct TurnInLog {
     pub(crate) items: Vec<Arc<Item>>,
 }
 
-/// Lines of a turn that a reader wants beside its end.
+/// Lines of a turn that a reader needs in addition to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TurnLines {
     None,

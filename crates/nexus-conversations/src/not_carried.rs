@@ -28,7 +28,7 @@ pub struct NotCarried {
     /// Number of tool calls of reverted attempts.
     #[serde(skip_serializing_if = "is_zero")]
     pub undone_calls: u64,
-    /// Backends whose own state is missing: data beside the messages, such as reasoning that only the backend can read.
+    /// Backends whose own state is missing: data outside of the messages, such as reasoning that only the backend can read.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub state_of: BTreeSet<BackendId>,
 }

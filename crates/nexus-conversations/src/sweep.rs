@@ -42,8 +42,9 @@ struct ReachedFiles {
 }
 
 impl Conversations {
-    /// Removes the logs of deleted conversations that no fork reads, and of the others the turns after the last one that a fork
-    /// reads; turns of version 1 that no name reaches, and unfinished files of killed processes. Processes that add a turn wait meanwhile.
+    /// Removes the logs of deleted conversations. If a fork reads such a log, removes only the turns after the last turn that the fork
+    /// reads. Also removes turns of version 1 that no name reaches, and unfinished files of killed processes. Processes that add a turn
+    /// wait meanwhile.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ pub struct PanelistRecord<T> {
 pub struct JudgementDraft {
     /// True if the tensions are settled as far as they can be.
     pub close: bool,
-    /// Why, at most 8 KiB. No panelist reads it.
+    /// Reason for the decision, at most 8 KiB. No panelist reads it.
     pub why: String,
     /// The tensions of the next round, each with a new steelman of every side. Needed unless the debate closes.
     pub findings: Vec<Finding>,
@@ -42,7 +42,7 @@ pub enum StageRecord {
         /// The accepted frame.
         frame: Box<Frame>,
     },
-    /// Submissions of the panelists, each without the others'.
+    /// Submissions of the panelists. None of them has seen the others.
     Opening {
         /// Submission or absence of each panelist.
         panel: Vec<PanelistRecord<OpeningDraft>>,

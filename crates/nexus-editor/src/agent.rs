@@ -88,6 +88,7 @@ impl AcpAgent {
         let mut ended = std::pin::pin!(ended);
         let end = loop {
             let line = tokio::select! {
+                // `biased`: check the reasons to stop first, so that a client with many lines cannot delay them.
                 biased;
                 () = &mut ended => break AcpEnd::Asked,
                 written = &mut writing => break AcpEnd::OutputFailed(failure(written)),

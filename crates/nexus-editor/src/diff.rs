@@ -1,4 +1,4 @@
-//! Changes to a file by a call, made or proposed. If the change is uncertain, it shows no diff.
+//! Diffs for the editor: what a call changed in a file, or would change. If the change is uncertain, no diff is sent.
 
 use std::{
     io::{self, Read as _},

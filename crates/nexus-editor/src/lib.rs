@@ -16,7 +16,7 @@
 //!
 //! **Work of the backends**: they read and write files and run programs themselves, in their sandboxes. The
 //! client's own methods for files and terminals are not used. The MCP servers over stdio that a client names
-//! are started here, beside those of the configuration, and the turn gets their tools.
+//! are started here, in addition to those of the configuration, and the turn gets their tools.
 //!
 //! ```no_run
 //! use nexus_editor::{AcpAgent, AcpOptions};

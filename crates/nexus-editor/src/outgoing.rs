@@ -166,6 +166,7 @@ impl Outgoing {
         let asking = OpenRequest { outgoing: self, id };
         self.send(&RequestMessage { jsonrpc: "2.0", id: Some(&json!(id)), method, params });
         let answer = answer.await.map_err(|_| Error::internal_error())?;
+        // The answer has removed the request, so this sends no cancellation.
         drop(asking);
         serde_json::from_value(answer?).map_err(Error::into_internal_error)
     }

@@ -19,7 +19,7 @@ const NAME: &str = "index.json";
 const VERSION: u32 = 1;
 /// Largest index that is read, in bytes. An entry has about 700.
 const MAX_BYTES: u64 = 64 << 20;
-/// Most entries that are read again without writing the index: this number, or one in `FEW_OF` of all entries if that is more.
+/// Maximum number of entries that are read again without writing the index: this number, or one in `FEW_OF` of all entries if that is more.
 const FEW: usize = 4;
 const FEW_OF: usize = 20;
 

@@ -261,6 +261,7 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
 fn whole_or_nothing(file: &File, append: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let before = file.metadata()?.len();
     append().inspect_err(|_| {
+        // Return the error of `append`, even if this fails too.
         let _ = file.set_len(before).and_then(|()| file.sync_data());
     })
 }

@@ -13,7 +13,7 @@ use crate::open::{is_same_file, open_regular};
 /// First and longest pause between two attempts at a taken lock.
 const PAUSES: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(5)];
 
-/// Most attempts at a file that is replaced between opening and locking it.
+/// Maximum number of attempts at a file that is replaced between opening and locking it.
 const ROUNDS: usize = 100;
 
 /// A lock on a file or folder, released on drop.

@@ -16,8 +16,8 @@ const SETTLED_IF_COARSE: Duration = Duration::from_secs(2);
 const COARSE_NS: u64 = 10_000_000;
 
 /// State of a file without its content: its size, its times and its identity in the file system. A replaced file has another identity.
-/// On Unix, a changed file has another time even if a program restores its size and the time of its last change: the kernel also stores
-/// the time of the last change of any property, and lets no program set it.
+/// On Unix, a program can restore the size of a changed file and the time of its last change. But the kernel also stores the time of the
+/// last change of any property, which no program can set. So the stamp differs nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileStamp {

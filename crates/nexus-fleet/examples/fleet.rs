@@ -65,7 +65,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         )
     };
 
-    // Two workers read the same file; for them, a pool is where they are.
+    // Two workers read the same configuration. `FleetPools::of_worker` runs the backends of their pool on this machine.
     let drain = CancelToken::new();
     let mut workers = Vec::new();
     for name in ["left", "right"] {
@@ -96,7 +96,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     }
 
     let settings = FleetSettings { servers: vec![url], ..FleetSettings::default() };
-    // A worker tells of itself every other second.
+    // A worker announces itself every two seconds.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     for (name, worker) in &Fleet::new(settings)?.status().await?.pools["builders"].workers {
         let ran = if worker.mean_turn_milliseconds > 0 { "ran the second turn" } else { "ran none" };

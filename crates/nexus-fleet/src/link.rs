@@ -36,7 +36,8 @@ impl Link {
     ///
     /// As [`NatsConnection::subscribe`].
     pub(crate) async fn subscribe(&self, subject: String) -> Result<Subscriber, NatsError> {
-        // Every account may make this request. The server reports a refused subscription before it answers.
+        // `subscribe` needs a request that every account may make: the server reports a refused subscription before it answers
+        // that request.
         let subject_of_none = started_subject(self.settings.name(), "none");
         self.nats.subscribe(subject, self.last(STARTED_STREAM, &subject_of_none)).await
     }

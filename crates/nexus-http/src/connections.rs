@@ -18,7 +18,7 @@ use tokio::{net::TcpStream, sync::Semaphore, time::Instant};
 
 use crate::{connection::HttpConnection, handler::RequestHandler};
 
-/// Most strangers at once, if the process may open enough descriptors. Source: our own bound, far above the number of a server's
+/// Maximum number of strangers at once, if the process may open enough descriptors. Source: our own bound, far above the number of a server's
 /// clients. More strangers mean that a flood delays newcomers less.
 const MAX_STRANGERS: usize = 1024;
 /// Smallest limit on strangers, even with few descriptors.
@@ -44,11 +44,11 @@ pub struct ServerLimits {
     pub head_timeout: Option<Duration>,
     /// True if a connection may carry several requests. True by default.
     pub keep_alive: bool,
-    /// Most connections that are not admitted. By default an eighth of the process's descriptors, between 64 and 1,024.
+    /// Maximum number of connections that are not admitted. By default an eighth of the process's descriptors, between 64 and 1,024.
     pub max_strangers: usize,
     /// Longest life of a connection that is not admitted. Ten seconds by default, far more than a program on this machine needs.
     pub stranger_timeout: Duration,
-    /// Most admitted connections. 128 by default; each call in progress uses one.
+    /// Maximum number of admitted connections. 128 by default; each call in progress uses one.
     pub max_admitted: usize,
 }
 

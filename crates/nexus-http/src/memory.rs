@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Memory that all bodies share, in addition to [`OWN_BYTES`] of each, in bytes. Source: our own bound.
 const SHARED_BYTES: usize = 64 << 20;
 
-/// Most memory for one body, in bytes. Source: our own bound: two bodies of this size fit at once.
+/// Maximum memory for one body, in bytes. Source: our own bound: two bodies of this size fit at once.
 const MAX_BODY_BYTES: usize = SHARED_BYTES / 2;
 
 /// Memory that each body may use before it takes from the shared memory, in bytes. Source: our own bound, above the

@@ -9,7 +9,7 @@ use crate::{
     handler::RequestHandler,
 };
 
-/// Most connections that the system queues before they are accepted. Source: our own choice, the largest number that systems
+/// Maximum number of connections that the system queues before they are accepted. Source: our own choice, the largest number that systems
 /// allow, because any program may flood the port.
 const BACKLOG: u32 = 4096;
 /// Pause after a failed accept, for example without free descriptors. Source: our own choice.

@@ -79,6 +79,7 @@ pub async fn attach(
     let mut ended = std::pin::pin!(ended);
     let end = loop {
         let line = tokio::select! {
+            // `biased`: check the reasons to stop first, so that a client with many lines cannot delay them.
             biased;
             () = &mut ended => break StdioEnd::Asked,
             error = writer.failed() => break StdioEnd::OutputFailed(error),

@@ -85,6 +85,7 @@ impl RunningCall {
         loop {
             let next_line = last_line + if is_new { PROGRESS_PAUSE } else { PROGRESS_EVERY };
             tokio::select! {
+                // `biased`: a call that is complete is answered, even if it is cancelled at the same time.
                 biased;
                 answered = &mut self.running => return self.answer(answered).await,
                 () = &mut ended => return,

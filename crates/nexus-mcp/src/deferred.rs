@@ -21,7 +21,7 @@ use super::service::JsonObject;
 
 /// Time that a call and its answer are stored, from the start of the call. Source: our own choice, longer than a client runs.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-/// Most stored calls. Source: our own bound.
+/// Maximum number of stored calls. Source: our own bound.
 const MAX_KEPT: usize = 256;
 /// Recommended pause between two polls of a client. Source: an observed client follows this value.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);

@@ -22,9 +22,9 @@ use super::{
     wire::{self, RequestMeta},
 };
 
-/// Most calls that run at once. Source: our own bound; a typical client runs a few.
+/// Maximum number of calls that run at once. Source: our own bound; a typical client runs a few.
 const MAX_CALLS: usize = 128;
-/// Most messages of one call that wait for its client to read them.
+/// Maximum number of messages of one call that wait for its client to read them.
 const UNREAD_MESSAGES: usize = 16;
 
 /// Facts that a transport knows about the client that sent a message.

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use serde_json::Value;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-/// Most roots that are accepted from a client. Source: our own bound.
+/// Maximum number of roots that are accepted from a client. Source: our own bound.
 const MAX_ROOTS: usize = 256;
 
 /// Folders that a client works in, as it reports them.

@@ -23,7 +23,7 @@ use super::{
     service::ToolService,
 };
 
-/// Most lines that wait for an answer, and most answers that wait to be written.
+/// Maximum number of lines that wait for an answer, and maximum number of answers that wait to be written.
 const QUEUED_LINES: usize = 64;
 /// Longest time for writing finished answers when the server ends.
 const LAST_LINES: Duration = Duration::from_secs(1);
@@ -124,6 +124,7 @@ pub async fn serve_lines(
     let mut ended = std::pin::pin!(ended);
     let end = loop {
         let line = tokio::select! {
+            // `biased`: check the reasons to stop first, so that a client with many lines cannot delay them.
             biased;
             () = &mut ended => break StdioEnd::Asked,
             error = writer.failed() => break StdioEnd::OutputFailed(error),

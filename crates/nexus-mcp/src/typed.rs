@@ -162,6 +162,7 @@ impl<S: Clone + Send + Sync + 'static> OnFirstCall<S> {
             }
         };
         tokio::select! {
+            // `biased`: a call that is complete is answered, even if it is cancelled at the same time.
             biased;
             answered = answered => answered,
             never = tell_progress(|| progress(&opened, &request), context) => match never {},

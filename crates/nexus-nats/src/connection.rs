@@ -148,6 +148,8 @@ impl NatsConnection {
             Ok(acknowledged.await?.sequence)
         };
         tokio::select! {
+            // `biased`: an answer shows that the server permitted the request, so it counts before a refusal of the
+            // subject.
             biased;
             stored = timeout(ACK_TIME + Duration::from_secs(1), publish) => {
                 stored.unwrap_or_else(|_elapsed| Err(NatsStoreError::Unclear("the servers did not answer".to_owned())))
@@ -174,6 +176,8 @@ impl NatsConnection {
     ) -> Result<T, NatsError> {
         let since = Instant::now();
         tokio::select! {
+            // `biased`: an answer shows that the server permitted the request, so it counts before a refusal of the
+            // subject.
             biased;
             answer = request => Ok(answer),
             subject = self.refused(since, is_ours) => Err(NatsError::Forbidden { subject }),

@@ -17,7 +17,7 @@ use crate::{
 
 /// Size of a chunk. Source: observed to be as fast as the default of 128 KiB, with fewer messages.
 pub const CHUNK_BYTES: usize = 512 << 10;
-/// Most attempts to read an object that is missing or differs from the stored one. Source: with three servers 16
+/// Maximum number of attempts to read an object that is missing or differs from the stored one. Source: with three servers 16
 /// of 100 objects were missing at first, and all arrived later.
 const READS: u32 = 8;
 /// Longest wait for one read of a chunk.

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-/// Most stored refusals. A request looks for refusals that arrived after it was sent.
+/// Maximum number of stored refusals. A request looks for refusals that arrived after it was sent.
 const MAX_REFUSED: usize = 64;
 
 /// Refusals of one connection.

@@ -20,7 +20,7 @@ use tracing_subscriber::{Layer, layer::Context};
 pub(crate) const TARGET: &str = "nexus::metrics";
 /// Prefix of the fields that describe the measurement itself. All other fields are attributes.
 const OWN: &str = "metric.";
-/// Most distinct instruments. Source: our own bound, above the number that all crates of Nexus record.
+/// Maximum number of distinct instruments. Source: our own bound, above the number that all crates of Nexus record.
 const MAX_INSTRUMENTS: usize = 256;
 
 /// Histogram boundaries for times that turns take or wait, in seconds.

@@ -26,10 +26,10 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// would block all later requests.
 pub(crate) const REQUEST: Duration = Duration::from_secs(2);
 
-/// Most bytes to read of a collector's answer.
+/// Maximum number of bytes to read of a collector's answer.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
-/// Most characters of the collector's own reason in a log line.
+/// Maximum number of characters of the collector's own reason in a log line.
 const MAX_REASON_CHARS: usize = 200;
 
 /// Sends requests from the exporters' threads on the program's runtime, and stores the last problem of each signal.
@@ -44,7 +44,7 @@ pub(crate) struct Sender {
 /// Reasons why the collector did not accept requests.
 #[derive(Debug, Default)]
 struct Problems {
-    /// Present problems by the path of the signal. A successful request removes the entry.
+    /// Current problems, by the path to which the signal is sent. A successful request removes the entry.
     present: BTreeMap<String, String>,
     /// The last problem, even if the next request succeeded.
     last: Option<String>,

@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let project = ProjectFolder::at(folder.path());
     project.init()?;
 
-    // What is to be decided, and what is.
+    // Start a plan with one open issue, then decide the issue.
     project.plan_start(PlanStartRequest {
         topic: "Faster reads".to_owned(),
         issues: vec!["cache?".to_owned()],
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     project.plan_decide(PlanDecideRequest { issue: 1, decision: "yes, in memory".to_owned() })?;
 
-    // What is to be done, and by whom.
+    // Add a task with its owner.
     let added = project.task_add(TaskAddRequest {
         title: "write the cache".to_owned(),
         context: Some("reads go through src/store.rs".to_owned()),

@@ -85,7 +85,7 @@ pub(crate) fn replace_copy(path: &Path, bytes: &[u8]) -> Result<(), ProjectError
     replace_io(path, bytes, Durability::Unflushed).map(drop).map_err(ProjectError::at(path))
 }
 
-/// Whether a file must survive a power failure.
+/// Durability of a file: it must survive a power failure, or need not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Durability {
     Flushed,

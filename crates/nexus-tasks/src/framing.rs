@@ -24,7 +24,7 @@ use crate::{
     task_state::MAX_QUESTIONS,
 };
 
-/// Most briefs of one orchestrator that may be rejected. The next rejection stops it.
+/// Maximum number of briefs of one orchestrator that may be rejected. The next rejection stops it.
 const MAX_REFUSALS: usize = 2;
 /// Longest question, in bytes.
 const MAX_QUESTION_BYTES: usize = 1 << 10;
@@ -63,7 +63,7 @@ pub struct Framing<'a> {
     pub root: &'a Path,
     /// Other bounds of the turn: a deadline, a cost.
     pub limits: Limits,
-    /// Most rejected submissions before the agent counts as silent. Three briefs that break the rules end the turn earlier.
+    /// Maximum number of rejected submissions before the agent counts as silent. Three briefs that break the rules end the turn earlier.
     pub refused_submissions: u32,
     /// Cancellation and budget.
     pub host: TurnHost,

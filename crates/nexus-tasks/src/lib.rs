@@ -17,7 +17,7 @@
 //! | [`Framing`], [`Goal`] | from a goal to a brief: the orchestrator's part |
 //! | [`AgentPhase`], [`Prompts`], [`briefing`], [`Quote`](nexus_work::Quote) | tools and prompts of an agent, and texts of others as it reads them |
 //! | [`TestRun`], [`ProbeRecord`] | results of the project's tests, or of a program that prints observations, on trees |
-//! | [`TaskSettings`] | bounds of a task beside its brief: tests, sandbox, retries, budget |
+//! | [`TaskSettings`] | bounds of a task that are not in its brief: tests, sandbox, retries, budget |
 //! | [`StepAttempt`] | one attempt at a step: its units, its review, and the reflector |
 //! | [`StepRecord`] | record of one attempt at a step |
 //! | [`TaskStore`], [`Task`], [`TaskData`] | the folders of tasks, and their contents |

@@ -1,4 +1,4 @@
-//! Bounds of a task beside its brief.
+//! Bounds of a task that are not in its brief.
 
 use std::path::PathBuf;
 
@@ -91,7 +91,7 @@ impl TaskConfiguration {
     }
 }
 
-/// Bounds of a task beside its brief: its tests, the sandbox, and its budget.
+/// Bounds of a task that are not in its brief: its tests, the sandbox, and its budget.
 ///
 /// They come from the configuration (`tasks:` of `nexus.yaml`) and from the caller that creates the task; never from an agent or from a
 /// file of the project. A task keeps the settings that it was created with.
@@ -104,9 +104,9 @@ pub struct TaskSettings {
     pub test_command: Option<Vec<String>>,
     /// Sandbox for tests and probes.
     pub sandbox: SandboxSettings,
-    /// Most repetitions of a step that reviews may request before a person has to look. Default 2.
+    /// Maximum number of repetitions of a step that reviews may request before a person has to look. Default 2.
     pub max_review_retries: u32,
-    /// Most rejected submissions of one agent before it counts as silent. Rejected are, for example, verdicts that break the schema or cite
+    /// Maximum number of rejected submissions of one agent before it counts as silent. Rejected are, for example, verdicts that break the schema or cite
     /// no evidence. Default 5, up to 50.
     pub max_refused_submissions: u32,
     /// Number of vendors whose votes an advance needs. Default: the setting of the reviewers' panel, 2 if the panel has none. Set 1 to
@@ -117,8 +117,8 @@ pub struct TaskSettings {
     pub budget: WorkBudget,
     /// Deadline of one agent's turn, in seconds. Default 1,800.
     pub turn_seconds: u64,
-    /// Longest time, in seconds, that one agent's turn waits where every backend that could run it refuses turns until a time, such as
-    /// the reset of a plan. The turn then goes on by itself. 0 does not wait. Default 86,400, a day.
+    /// Longest wait of one agent's turn, in seconds, if every backend that could run it refuses turns until a time, such as the reset of
+    /// a plan. After that time the turn continues. 0 does not wait. Default 86,400, a day.
     #[serde(skip_serializing_if = "ResetWait::is_default")]
     pub max_wait_seconds: ResetWait,
 }
@@ -129,8 +129,8 @@ pub struct TaskSettings {
 pub struct SandboxSettings {
     /// Kind of isolation from the machine.
     pub kind: SandboxKind,
-    /// Paths of the project, relative to its root, that are not in git and that tests see as they are, read-only: `node_modules`, `.venv`,
-    /// `vendor`.
+    /// Paths of the project that are not in git but that tests can read, such as `node_modules`, `.venv` or `vendor`. They are relative
+    /// to its root.
     pub keep: Vec<String>,
     /// Folders of the project, relative to its root, that git ignores and that tests fill: `target`, `node_modules/.cache`. The tests of a
     /// reviewer begin on a clean tree. Of the outputs of earlier runs on the very same tree, including those of the agent under review,
@@ -138,13 +138,13 @@ pub struct SandboxSettings {
     pub caches: Vec<String>,
     /// Programs, each with its arguments, that prepare a tree before its first test or probe. Each runs once for each tree.
     pub setup: Vec<Vec<String>>,
-    /// Folders of tool chains beside those of the system, such as `~/.cargo` and `~/.rustup`: shown read-only, at their own paths.
+    /// Folders of tool chains in addition to those of the system, such as `~/.cargo` and `~/.rustup`: shown read-only, at their own paths.
     pub tool_chains: Vec<PathBuf>,
     /// Longest run of the tests or of a probe, in seconds. Default 600.
     pub seconds: u64,
-    /// Most memory of a run, in MiB. Default 4,096.
+    /// Maximum memory of a run, in MiB. Default 4,096.
     pub memory_mib: u64,
-    /// Most data that one program may add to its copy of the project, in MiB; never more than half of the free disk space. Default 8,192.
+    /// Maximum amount of data that one program may add to its copy of the project, in MiB; never more than half of the free disk space. Default 8,192.
     pub disk_mib: u64,
 }
 
@@ -159,7 +159,7 @@ pub enum SandboxKind {
     None,
 }
 
-/// Most retries of a step. Source: our own bound.
+/// Maximum number of retries of a step. Source: our own bound.
 const MOST_RETRIES: u32 = 20;
 
 impl TaskSettings {

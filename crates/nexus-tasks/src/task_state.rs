@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::problem_brief::Plan;
 
-/// Most questions to the caller at once.
+/// Maximum number of questions to the caller at once.
 pub(crate) const MAX_QUESTIONS: usize = 3;
 
 /// State of a task in `status.json`: its status, and the number of attempts at steps.
@@ -36,7 +36,7 @@ pub enum TaskStatus {
         /// One to three questions.
         questions: Vec<String>,
     },
-    /// It has a brief, and a step to do.
+    /// The task has a brief, and a step to do.
     Active {
         /// The step to do.
         cursor: Cursor,
@@ -104,8 +104,8 @@ pub enum TaskEvent {
     Cancelled,
     /// The caller resumes a task that ended.
     Reopened {
-        /// Entry to resume with; a unit of a band or a review stands for its step. `None` is the entry with which the task ended. After
-        /// [`TaskStatus::Complete`] it is the last step that changed files.
+        /// Entry to resume with. A unit or a review resumes the step that it belongs to. `None` is the entry with which the task
+        /// ended, or after [`TaskStatus::Complete`] the last step that changed files.
         from_entry: Option<usize>,
     },
 }
@@ -114,13 +114,13 @@ pub enum TaskEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StepEnd {
-    /// Its changes are committed. The agents claim that the step is done.
+    /// The changes of the attempt are committed. The agents claim that the step is done.
     Advanced,
-    /// Its changes are committed. The agents claim that the whole problem is solved.
+    /// The changes of the attempt are committed. The agents claim that the whole problem is solved.
     Completed,
     /// A verdict asks for another attempt.
     Retried {
-        /// Most retries of a step, [`StepEnd::DEFAULT_MAX_RETRIES`] by default.
+        /// Maximum number of retries of a step, [`StepEnd::DEFAULT_MAX_RETRIES`] by default.
         max_retries: u32,
     },
     /// An agent could not do its part.
@@ -139,7 +139,7 @@ pub enum StepEnd {
 }
 
 impl StepEnd {
-    /// Most retries of a step by default.
+    /// Maximum number of retries of a step by default.
     pub const DEFAULT_MAX_RETRIES: u32 = 2;
 }
 
@@ -321,7 +321,7 @@ nexus_work::answer_words! {
 }
 
 impl TaskStatusWord {
-    /// Returns whether the task has ended, unless it is reopened.
+    /// Returns true if the task has ended, unless it is reopened.
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Framing | Self::ClarificationNeeded | Self::Active)
     }

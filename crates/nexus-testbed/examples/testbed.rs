@@ -1,4 +1,4 @@
-//! A confident wrong answer, put before two kinds of reviewers: those who go by what they are told, and those who ask what the code did
+//! A confident wrong answer, shown to two kinds of reviewers: some trust the handoff, the others probe what the code did
 //! before. Scripts play the models; the review is that of a real task.
 //!
 //!     cargo run -p nexus-turn-testbed --example testbed

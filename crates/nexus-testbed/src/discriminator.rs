@@ -47,8 +47,8 @@ pub struct ReviewAlone {
 }
 
 impl ReviewAlone {
-    /// Presents an answer to the reviewers of a configuration, with a complete handoff: the claims of the trap,
-    /// and a run of the tests, which this function makes. The panel is that of the work-kind `reviewer`.
+    /// Lets the panel of the work-kind `reviewer` review one answer of a trap. Runs the project's tests first. The
+    /// reviewers get the result of that run and the claims that the trap makes for the answer.
     ///
     /// # Errors
     ///

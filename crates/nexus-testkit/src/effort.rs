@@ -26,7 +26,7 @@ pub fn seed() -> u64 {
     number("NEXUS_TEST_SEED").unwrap_or(1)
 }
 
-/// Returns whether `NEXUS_TEST_DEEP` is set: tests then run every backend in the conformance suite, and kill at every
+/// Returns true if `NEXUS_TEST_DEEP` is set: tests then run every backend in the conformance suite, and kill at every
 /// write.
 pub fn is_deep() -> bool {
     env::var_os("NEXUS_TEST_DEEP").is_some()

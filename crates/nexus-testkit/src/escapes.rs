@@ -109,7 +109,7 @@ impl EscapeSite {
     ///
     /// # Panics
     ///
-    /// If a file, a process or a port cannot be had.
+    /// If a file, a process or a port cannot be created.
     pub fn beside(project: &Path) -> Self {
         let root = project.parent().unwrap();
         let (outside, written, home) = (root.join("o"), root.join("w"), root.join("h"));

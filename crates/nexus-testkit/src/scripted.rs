@@ -199,7 +199,7 @@ impl ScriptedBackend {
         self.record().events_sent
     }
 
-    // A script may panic, as tests of crashes have it.
+    // Tests of crashes let a script panic, so ignore a poisoned lock.
     fn record(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }

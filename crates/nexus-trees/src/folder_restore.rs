@@ -46,7 +46,7 @@ pub(super) fn check_folders(
                 return Err(refused(above, "is no folder any more"));
             }
         }
-        // Removed files below take the folder with them.
+        // Removing the files below also removes the empty folder, which frees its path for the file.
         let is_below = |removed: &&[u8]| {
             removed.strip_prefix(path.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
         };

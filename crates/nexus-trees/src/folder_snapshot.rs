@@ -21,7 +21,7 @@ use super::{
     uncommitted::copy_index,
 };
 
-/// Most paths of a snapshot that it does not cover. Source: our own bound on the size of the file that lists them.
+/// Maximum number of paths of a snapshot that it does not cover. Source: our own bound on the size of the file that lists them.
 const MAX_UNCOVERED: usize = 50_000;
 
 /// Permission bits of the owner, the group and others.
@@ -249,7 +249,7 @@ impl SharedIndexes {
 impl Drop for SharedIndexes {
     fn drop(&mut self) {
         for copy in &self.0 {
-            // A copy that stays is replaced by the next one.
+            // Ignore an error: the next snapshot replaces a copy that stays.
             let _ = fs::remove_file(copy);
         }
     }

@@ -24,7 +24,7 @@ pub(super) fn changed(
     let root =
         handle::open_folder(folder).map_err(|error| TreeError::from_io(folder, "cannot be opened", error))?;
     let mut unlike = unlike(checkout, changes, |change| change.old.as_ref())?.into_iter();
-    // Removing a file without a commit cannot lose content, so skip it.
+    // Skip a file that the user deleted without a commit: it has no content that could be lost.
     Ok(unlike.find(|path| {
         handle::open_parent(&root, path).and_then(|(parent, name)| handle::stat(&parent, name)).is_ok()
     }))
@@ -50,7 +50,7 @@ pub(super) fn unversioned(
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
                 Err(error) => return Err(failed(error)),
             };
-            // Git itself checks files under version control.
+            // Git itself checks tracked files for changes.
             if kind != FileType::Directory {
                 if now.contains_key(part) {
                     break;

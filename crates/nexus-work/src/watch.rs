@@ -105,7 +105,7 @@ mod system {
         }
 
         pub(super) fn of_file(path: &Path) -> Option<Self> {
-            // The folder may be a link, as a home is sometimes.
+            // Follow a link: the folder of a home is sometimes a link to another disk.
             let changes = REPLACED | WatchFlags::MODIFY | WatchFlags::ONLYDIR;
             Self::of(path.parent()?, changes, CountedEvents::OfFile(path.file_name()?.to_owned()))
         }

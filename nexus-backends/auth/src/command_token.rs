@@ -80,7 +80,7 @@ impl CommandToken {
         self
     }
 
-    /// Sets the account that requests send beside the token.
+    /// Sets the account that requests send with the token.
     #[must_use]
     pub fn with_account(mut self, account: Option<String>) -> Self {
         self.account = account;
@@ -122,8 +122,8 @@ impl CommandToken {
         printed.at.checked_add(self.lifetime?)
     }
 
-    /// Runs the program and stores its token. A caller that has waited since `asked` for a run that failed meanwhile gets
-    /// that failure, so that a hanging program does not run once for each turn.
+    /// Runs the program and stores its token. `asked` is the time since which the caller waits. If a run has failed since
+    /// then, returns that failure, so that a hanging program does not run once for each turn.
     async fn renew(&self, known: &mut LastRun, asked: Instant) -> Result<Credential, CredentialError> {
         let outcome = match &known.failed {
             Some((ended, reason)) if *ended > asked => Err(reason.clone()),

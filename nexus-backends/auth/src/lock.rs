@@ -96,6 +96,7 @@ impl RefreshLock {
                 Ok(Some(file)) => file,
                 Ok(None) => return Ok(LockAttempt::Busy(read_note(path))),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    // `make_lock_file` locks the guard exclusively, which the shared lock would prevent.
                     drop(guard);
                     if self.make_lock_file(path)? {
                         continue;

@@ -76,7 +76,7 @@ impl Login {
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Account id that requests send beside the token, if the vendor requires it.
+    /// Account id that requests send with the token, if the vendor requires it.
     pub account: Option<String>,
     /// Email address of the person.
     pub email: Option<String>,

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 /// Longest run of a program, unless its owner sets another limit. Source: our own choice.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(30);
-/// Most output of a program, in bytes.
+/// Maximum amount of output of a program, in bytes.
 const MAX_OUTPUT_BYTES: usize = 64 << 10;
 
 /// A program with its arguments, and the setting that names it, for messages.

@@ -56,7 +56,7 @@ impl StaticToken {
         Self { place: TokenLocation::Keyring(key), account: None }
     }
 
-    /// Sets the account that requests send beside the token.
+    /// Sets the account that requests send with the token.
     #[must_use]
     pub fn with_account(mut self, account: impl Into<String>) -> Self {
         self.account = Some(account.into());

@@ -22,7 +22,7 @@ pub fn check(input: &[u8]) {
     for body in [body, &sealed] {
         let whole = split(body, &[]);
         for (_, data) in &whole.0 {
-            // An error has the words of the message, which may be escaped, in a form of its own.
+            // The splitter wraps the text of an error in JSON, where a byte takes up to six bytes as an escape.
             assert!(data.len() <= 6 * body.len() + 128, "{} bytes from {}", data.len(), body.len());
         }
         assert_eq!(split(body, lengths), whole, "in pieces");

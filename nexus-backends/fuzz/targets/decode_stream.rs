@@ -1,4 +1,4 @@
-//! A body, decoded whole, in pieces and byte by byte: the same each time, and nothing that no decoder may do.
+//! Decodes a body whole, in pieces and byte by byte. The results must be equal, and must obey the rules of every decoder.
 
 #![no_main]
 

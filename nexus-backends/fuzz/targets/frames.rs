@@ -1,4 +1,4 @@
-//! Binary messages, split whole, in pieces and byte by byte: the same each time.
+//! Splits binary messages whole, in pieces and byte by byte. The results must be equal.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A turn against a server that answers what the input says: it ends in time, and tells the truth.
+//! Runs a turn against a server whose answers are the input. The turn must end in time, with a correct result.
 
 #![no_main]
 

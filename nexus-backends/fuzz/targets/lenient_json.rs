@@ -1,4 +1,4 @@
-//! JSON that is not quite JSON, held against `serde_json`.
+//! Compares the reader of faulty JSON with `serde_json`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Paths and rules of a scope, held against what the system says.
+//! Checks the paths and rules of a scope against the file system.
 
 #![no_main]
 

@@ -27,9 +27,9 @@ const EVERY: Duration = Duration::from_millis(20);
 const WALK_EVERY: Duration = Duration::from_secs(1);
 /// Pause before the next scan, in multiples of the last scan's duration: a folder of many files is scanned less often.
 const WALK_SHARE: u32 = 20;
-/// The same factor while the free space falls.
+/// Value of [`WALK_SHARE`] while the free space of the file system falls.
 const WALK_SHARE_WHEN_FALLING: u32 = 4;
-/// Multiple of the limit by which the free space may fall although the folder does not grow.
+/// Multiple of the size limit by which the free space may fall. A larger fall ends the run even if no scan saw the folder grow.
 const UNSEEN: u64 = 4;
 /// The unit of `st_blocks`. Source: `stat(3type)`.
 const BLOCK_BYTES: u64 = 512;

@@ -329,7 +329,7 @@ impl ProcessTree {
 /// Processes that one look at the system found alive.
 struct LiveProcesses<'a> {
     alive: Vec<&'a ProcessRow>,
-    /// True if a process of the right age showed no environment at all, as one that ended after it was listed: it may
+    /// True if a process that may belong to the run showed no environment. It may have ended after it was listed, and may
     /// have started others that are not in the list.
     undecided: bool,
     /// True if a process died since the last look.

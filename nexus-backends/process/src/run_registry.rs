@@ -1,4 +1,4 @@
-//! Registry of runs on disk, so that a killed host leaves no process for ever.
+//! Registry of runs on disk. It lets a later program end the processes that a killed one left behind.
 //!
 //! Each run has one file, `$NEXUS_HOME/runs/<run id>.json`, written *before* its first process starts. The owner locks
 //! the file as long as it lives; the kernel releases the lock when the owner dies for any reason. [`sweep`] ends the

@@ -10,7 +10,7 @@ pub enum AgentFactsEvidence {
     /// Its documentation. Nexus never ran it.
     #[default]
     Documentation,
-    /// The program itself, before a simulated model.
+    /// The program itself, against a simulated model.
     RealProgram,
     /// The program itself, including its own enforcement of each access level.
     Measured,

@@ -159,7 +159,7 @@ fn by_words(words: &str) -> Option<ErrorKind> {
         ),
     ];
     let kind = table.into_iter().find(|(parts, _)| parts.iter().any(|part| has(part))).map(|(_, kind)| kind);
-    // The text after this prefix is the cause. Here it is an error that the server reported in the stream.
+    // No known cause follows the prefix, so the server reported an error of its own in the stream.
     kind.or_else(|| has("stream disconnected before completion: ").then_some(ErrorKind::VendorFailure))
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Enforcer of a level whose turns are rejected.
 const NOT_ENFORCED: &str = "no";
 
-/// Judgement of an agent's program before a simulated model.
+/// Judgement of an agent's program against a simulated model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentJudgement {
@@ -42,7 +42,7 @@ pub enum JudgedCase {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JudgedLevel {
-    /// Enforcer of the level: program, sandbox, none where nothing has to be enforced, or no: such a turn is rejected.
+    /// Enforcer of the level: `program` or `sandbox`; `none` if nothing has to be enforced; `no` if a turn at this level is rejected.
     pub enforcer: String,
     /// Number of attempts to get out of the working directory. Zero if the level was not attacked.
     pub attempts: usize,

@@ -35,7 +35,7 @@ impl AgentLogin {
         matches!(self, Self::Person { .. })
     }
 
-    /// Returns the advice for a turn that the agent rejected because nobody is signed in.
+    /// Returns the advice for a turn that the agent rejected because the user is not signed in.
     pub(super) fn advice(&self, methods: &[AuthMethod]) -> Option<String> {
         let command = match self {
             // The credential is the caller's, so the agent's own methods change nothing.

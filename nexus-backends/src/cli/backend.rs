@@ -104,7 +104,7 @@ impl<C: Cli> CliBackend<C> {
         &self.cli
     }
 
-    /// Ends the processes of dead hosts and removes their files. Runs once per backend, at its first probe or turn.
+    /// Ends processes that killed programs left behind, and removes their files. Runs once per backend, at its first probe or turn.
     fn sweep(&self) {
         self.swept.call_once(|| sweep(&self.driver.nexus_home));
     }

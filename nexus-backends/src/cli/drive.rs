@@ -139,6 +139,8 @@ impl Drive<'_> {
             let is_running = matches!(state, ProcessPhase::Running);
             let may_read = self.may_read(is_running);
             tokio::select! {
+                // `biased`: check the cancellation and the time limits first, so that a process with much output
+                // cannot delay them.
                 biased;
                 () = self.turn.cancel.cancelled(), if !matches!(state, ProcessPhase::Stopping { .. }) => {
                     // An answer that has already arrived is not discarded.
@@ -360,7 +362,7 @@ impl Drive<'_> {
             self.asks.withdraw(number);
         }
         if is_asking {
-            // From now on the turn waits for the host.
+            // Enter the phase `Tool`: until the host answers, its time limits apply.
             self.heard();
         }
     }
@@ -570,6 +572,7 @@ impl Drive<'_> {
         loop {
             let may_read = has_more && self.may_read(false);
             tokio::select! {
+                // `biased`: check the end first, so that a process with much output cannot delay it.
                 biased;
                 ended = &mut end => return ended,
                 line = process.next_line(), if may_read => match line {

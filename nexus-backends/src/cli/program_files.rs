@@ -1,4 +1,4 @@
-//! Files of this machine that a program in the sandbox needs, beside the workspace and the tool chains.
+//! Files of this machine that a program in the sandbox needs in addition to the workspace and the tool chains.
 
 use std::path::{Path, PathBuf};
 

@@ -15,7 +15,7 @@ use super::process_sandbox::ProcessSandbox;
 use super::sandboxed_program::{SandboxFiles, SandboxedInvocation, SandboxedProgram};
 use super::settings::Settings;
 
-/// Needs of a program in the sandbox, beside those of its settings.
+/// Needs of a program in the sandbox, in addition to those of its settings.
 #[derive(Debug)]
 pub(crate) struct SandboxNeeds {
     pub(crate) files: SandboxFiles,

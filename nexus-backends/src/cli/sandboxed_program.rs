@@ -37,7 +37,7 @@ pub(crate) struct SandboxedProgram<'a> {
     pub(crate) working_directory: PathBuf,
 }
 
-/// Files that a program sees beside the workspace, the tool chains and its own program.
+/// Files that a program sees in addition to the workspace, the tool chains and its own program.
 #[derive(Debug)]
 pub(crate) struct SandboxFiles {
     pub(crate) home: SandboxHome,
@@ -154,7 +154,7 @@ impl SandboxedProgram<'_> {
         let environment = with_variables(chains.environment(&shown)).with("HOME", &home);
         let environment =
             environment.build().map_err(|error| Failure::of(ErrorKind::InvalidRequest, &error))?;
-        // A link that leads there does not exist inside.
+        // Use the real path of the folder: the sandbox does not contain a link that leads to it.
         let folder = workspace.folder().to_owned();
         let command = SandboxCommand::new(std::iter::once(program.into_os_string()).chain(arguments))
             .folder(&folder)

@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     /// sandbox around the program. Default: the program where it enforces the level, else the sandbox.
     pub(crate) enforce: Option<LevelEnforcer>,
     /// Hosts that the program reaches from the sandbox, such as api.example.com or localhost:8080, in addition to the host of
-    /// `base_url`, or without that, those of the program's vendor.
+    /// `base_url`. Without `base_url`, the hosts of the program's vendor are allowed instead.
     pub(crate) hosts: HostList,
     /// Further files and folders that the program needs, shown read-only in the sandbox. Default: the packages or the Python
     /// environment of the program, and the tool chains of the user.

@@ -1,10 +1,10 @@
-//! Ends the processes of dead hosts, and removes their files, before a new turn begins.
+//! Cleanup before a turn: ends processes that killed programs left behind, and removes their files.
 
 use std::path::Path;
 
 use nexus_process::run_registry;
 
-/// Ends the processes of dead hosts with this home, and removes their files.
+/// Ends the processes of programs that used this Nexus home and were killed, and removes their files.
 pub(crate) fn sweep(nexus_home: &Path) {
     let swept = run_registry::sweep(nexus_home);
     for planted in swept.iter().flat_map(|swept| &swept.repositories) {

@@ -21,7 +21,7 @@ pub(super) struct CallSettings {
     path: Option<String>,
     /// Parameters in the query of every call, such as `{ api-version: "2024-10-21" }`.
     query: BTreeMap<String, String>,
-    /// StreamFraming of streamed answers: server-sent events, or the binary messages of Amazon Web Services. Default: sse.
+    /// Framing of streamed answers: server-sent events, or the binary messages of Amazon Web Services. Default: sse.
     framing: StreamFraming,
     /// Scope of the signature of requests, for a credential of the sort `aws`.
     sigv4: Option<SignatureScope>,

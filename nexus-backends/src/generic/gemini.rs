@@ -341,7 +341,7 @@ impl Dialect for GeminiServer {
         if says(&["location is not supported", "not available in your country"]) {
             return Some(Failure::new(ErrorKind::Forbidden, words));
         }
-        // The delay that such an error names is that of the quota of a minute.
+        // Ignore the delay that an error of the daily quota names: it belongs to the quota per minute.
         match error.body.quota.as_deref().filter(|quota| quota.contains("PerDay")) {
             // A usage limit would suspend the backend, which still serves its other models.
             Some(quota) if quota.contains("PerModel") => {

@@ -120,7 +120,7 @@ struct MessagesSettings {
     /// Form of an effort: a step with adaptive thinking, a budget of tokens for models before Claude 4.6, or none. Default:
     /// adaptive.
     thinking: ThinkingSetting,
-    /// Most tokens of an answer, thinking included. Default: 32000.
+    /// Maximum number of tokens of an answer, thinking included. Default: 32000.
     #[schemars(range(min = 1))]
     max_tokens: Option<u64>,
     /// Mark where the server's cache of prompts ends. Default: true.

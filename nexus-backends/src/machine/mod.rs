@@ -28,7 +28,7 @@ const LOGIN_LIMIT: Duration = Duration::from_secs(2);
 /// Longest wait for a server on this machine.
 #[cfg(feature = "native")]
 const SERVER_LIMIT: Duration = Duration::from_secs(1);
-/// Most output of a program that is read, in bytes.
+/// Maximum amount of output of a program that is read, in bytes.
 #[cfg(feature = "cli")]
 const MOST_OUTPUT: usize = 64 << 10;
 

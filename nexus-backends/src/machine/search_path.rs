@@ -21,7 +21,7 @@ const STICKY: u32 = 0o1000;
 /// Permissions to execute.
 const EXECUTES: u32 = 0o111;
 
-/// Most links on the way to a program. Source: the limit of Linux.
+/// Maximum number of links on the way to a program. Source: the limit of Linux.
 const MAX_LINKS: usize = 40;
 
 /// The folders of `PATH`, each with the reason why it is not used.
@@ -101,7 +101,7 @@ fn is_executable(path: &Path) -> bool {
 fn project_folders(working: Option<&Path>, home: Option<&Path>) -> Vec<PathBuf> {
     let Some(working) = working.and_then(|folder| folder.canonicalize().ok()) else { return Vec::new() };
     let home = home.and_then(|home| home.canonicalize().ok());
-    // A person's own programs are below the home. Otherwise a command in the home would find none of them.
+    // A folder that contains the home is not a project: its programs are the user's own, such as those in `~/.local/bin`.
     let is_project = |folder: &Path| home.as_deref().is_none_or(|home| !home.starts_with(folder));
     let top = working.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_owned);
     [Some(working), top].into_iter().flatten().filter(|folder| is_project(folder)).collect()
@@ -220,7 +220,7 @@ impl TrustedUsers {
         let Some((_, _, members)) =
             self.group.lines().filter_map(fields).find(|(_, number, _)| *number == group)
         else {
-            // A directory service may know its members.
+            // The group is not in `/etc/group`. A directory service, such as LDAP, may give it members.
             return true;
         };
         members.split(',').filter(|member| !member.is_empty()).any(is_other)

@@ -261,7 +261,7 @@ impl WrittenEntry {
         Ok(AddressSettings { url, headers, credential: self.credential, network })
     }
 
-    /// Rejects keys of the other sort of server.
+    /// Rejects keys that belong to the other kind of server: a program or a URL.
     fn refuse<const N: usize>(&self, reason: &str, keys: [(&str, bool); N]) -> Result<(), SettingsError> {
         match keys.into_iter().find(|(_, is_there)| *is_there) {
             Some((key, _)) => Err(SettingsError::new(key, reason)),

@@ -86,7 +86,7 @@ impl ServerProgram {
                 SettingValue::Variable { variable } => {
                     let found = self.context.environment.get(variable);
                     let text = found.cloned().ok_or_else(|| format!("the variable {variable} is not set"))?;
-                    // It may be a secret. A short value is none, and its removal would spoil other texts.
+                    // The value may be a secret. A short value is not one, and removing it would spoil other texts.
                     if text.len() >= SHORTEST_SECRET {
                         redactor.learn(&text);
                     }
@@ -202,7 +202,7 @@ fn lay_out(
         sandbox = sandbox.home(home);
     }
     let (sandbox, without_repository) = folders.show_in(sandbox, &chains)?;
-    // A name is searched for inside. A link need not lead anywhere inside, so its target runs.
+    // A bare name is looked up inside the sandbox. A path may be a link, which need not exist inside, so run its target.
     let is_path = program.components().count() > 1;
     let program = match is_path {
         false => program,

@@ -16,7 +16,7 @@ pub(crate) struct CallRoute {
     pub(crate) path: Option<String>,
     /// Query of every call, percent-encoded.
     pub(crate) query: Option<String>,
-    /// StreamFraming of streamed answers.
+    /// Framing of streamed answers.
     pub(crate) framing: StreamFraming,
 }
 

@@ -34,7 +34,7 @@ pub(crate) enum OutlineKind<'a> {
         /// Id of the call.
         call: &'a str,
     },
-    /// Note of an earlier compaction, which dropped this number of items. It counts only after the first messages.
+    /// Note of an earlier compaction, with the number of items that it dropped. A new note replaces it only among the first messages.
     Note(u64),
     /// Item that stands for earlier ones, and always stays.
     Fixed,
@@ -244,7 +244,7 @@ impl CompactionPlan {
             };
             let Some(fate) = self.fates.get_mut(index).filter(|_| !must_stay) else { continue };
             let bytes_left = match std::mem::replace(fate, ItemFate::Dropped) {
-                // The replacement was already counted as an item that is smaller.
+                // This item was already counted as shortened, so only its replacement is still there.
                 ItemFate::Shortened(text) => {
                     self.dropped.results -= 1;
                     text.len()

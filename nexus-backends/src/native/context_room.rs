@@ -106,7 +106,7 @@ impl TurnLoop<'_> {
             let items = plan.dropped_of(conversation.items());
             let room = SummaryRoom {
                 request_bytes: conversation.request_bytes().saturating_sub(dropped.bytes),
-                // A longer summary would hardly be one.
+                // A summary must be much shorter than the items that it replaces.
                 max_bytes: max_summary_bytes.min(plan.item_bytes / SHARE_OF_ITEMS),
             };
             // Box this large future, which few turns need.

@@ -180,7 +180,7 @@ impl FrameSplitter {
                 let error = json!({ "type": "error", "error": { "type": kind, "message": words } });
                 self.data.extend_from_slice(error.to_string().as_bytes());
             }
-            // The type of the model's event is inside of it.
+            // The payload wraps an event of the model, which states its own type.
             _ if chunk(payload, &mut self.data) => {}
             _ => {
                 self.name.push_str(headers.event_type);

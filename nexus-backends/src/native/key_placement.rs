@@ -25,7 +25,7 @@ pub(crate) enum KeyPlacement {
     None,
 }
 
-// Somebody may write the key itself here, so no error repeats the value.
+// A user may write the key itself here by mistake, so no error repeats the value.
 impl<'de> Deserialize<'de> for KeyPlacement {
     fn deserialize<Source: Deserializer<'de>>(source: Source) -> Result<Self, Source::Error> {
         let wrong =

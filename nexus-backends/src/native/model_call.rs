@@ -260,7 +260,7 @@ impl TurnLoop<'_> {
                 (CallEnding::Missing { .. }, BodyEnd::Faulty(fault @ StreamFault::TooLong(_))) => {
                     Failure::of(ErrorKind::Protocol, &fault)
                 }
-                // The connection has changed bytes, so another one may not.
+                // The connection damaged bytes. A new connection may deliver them intact.
                 (CallEnding::Missing { .. }, BodyEnd::Faulty(fault @ StreamFault::Damaged)) => {
                     Failure::of(ErrorKind::Transport, &fault).with_retry(Retry::Now)
                 }

@@ -11,7 +11,7 @@ use super::model_server::ModelServer;
 use super::outcome::ErrorBody;
 use super::probe::{KEY_LIFE, fetch, refuses_credential};
 
-/// Most models of a list. Source: our own choice, four times the list of OpenRouter.
+/// Maximum number of models of a list. Source: our own choice, four times the list of OpenRouter.
 const MAX_MODELS: usize = 2000;
 
 /// Requests the list with the credential of the backend. Calls no model.

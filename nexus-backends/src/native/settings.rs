@@ -49,7 +49,7 @@ pub(crate) struct NativeSettings {
     /// Model of the same server that summarizes older turns before they are dropped. Its tokens and its cost are part of the
     /// turn. Without it, older turns are dropped without a summary.
     pub(crate) summary_model: Option<String>,
-    /// Whether the AGENTS.md files of a project are part of the system text, where the turn has tools for files.
+    /// Add the AGENTS.md files of a project to the system text of turns with tools for files.
     pub(crate) project_text: bool,
     /// Hosts that commands in the sandbox may reach, such as pypi.org, *.crates.io, localhost:8080 or 10.0.0.5. Without a port, an entry
     /// allows the ports 443 and 80. Commands have no network if the list is empty.

@@ -51,7 +51,7 @@ pub(super) struct TurnSetup {
 pub(super) enum CallPurpose {
     /// The calls continue the turn.
     Turn,
-    /// The call is made beside the turn, at another model, and the caller does not see it.
+    /// The call is made outside of the turn, at another model, and the caller does not see it.
     Beside,
 }
 

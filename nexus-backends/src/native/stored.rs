@@ -1,6 +1,6 @@
 //! Conversation in a resume handle.
 //!
-//! Version 3 has items ([`nexus_core::item`]) beside a small state. Handles of earlier versions are read: version 1 has items in
+//! Version 3 has items ([`nexus_core::item`]) and a small state. Handles of earlier versions are read: version 1 has items in
 //! the form of the Responses wire, version 2 has those of version 3. Both have them as JSON in a string of the state.
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};

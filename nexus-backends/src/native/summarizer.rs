@@ -202,7 +202,7 @@ impl TurnLoop<'_> {
         }
         let tokens = self.output_tokens_left().map_or(MAX_OUTPUT_TOKENS, |left| left / SHARE_OF_OUTPUT);
         if tokens < MIN_OUTPUT_TOKENS {
-            return Err("the limit on output tokens leaves too few".to_owned());
+            return Err("the limit on output tokens leaves too few tokens for a summary".to_owned());
         }
         Ok(tokens.min(MAX_OUTPUT_TOKENS))
     }

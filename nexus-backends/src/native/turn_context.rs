@@ -91,7 +91,7 @@ impl TurnContext {
         let mut arrived = Vec::new();
         let mut is_over = false;
         let mut is_answering = false;
-        // Number of events so far, and its value when the wait for an addition to the end began.
+        // Number of events so far, and that number when the reader began to wait for an event after the end.
         let mut heard = 0_u64;
         let mut awaiting_since = None;
         loop {
@@ -161,6 +161,7 @@ impl TurnContext {
             Poll::Pending
         });
         tokio::select! {
+            // `biased`: a body that is read to its end counts, even if the turn is cancelled at the same time.
             biased;
             () = rest => Ok(()),
             () = self.cancel.cancelled() => Err(Failure::cancelled()),

@@ -362,7 +362,7 @@ impl<'a> TurnLoop<'a> {
             return Err(failure);
         }
         self.overrun.told(dispatcher.session());
-        // Two sessions decide about calls, each with the whole budget.
+        // The caller's tools and the loop's own tools have a session each, with the whole budget. So check the sum.
         let made = dispatcher.calls_made();
         if dispatcher.has_own_tools() && self.request.limits.tool_calls.is_some_and(|limit| made > limit) {
             return Err(Failure::new(ErrorKind::LimitReached(Limit::ToolCalls), format!("{made} calls")));

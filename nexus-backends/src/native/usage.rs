@@ -23,9 +23,9 @@ pub(crate) struct UsageReport {
     pub(crate) output_tokens_details: Object<OutputDetails>,
     pub(crate) prompt_tokens_details: Object<InputDetails>,
     pub(crate) completion_tokens_details: Object<OutputDetails>,
-    /// Cached input beside the details, as DeepSeek reports it.
+    /// Cached input in a member outside of the details, as DeepSeek reports it.
     pub(crate) prompt_cache_hit_tokens: Count,
-    /// Cached input beside the details, as Moonshot reports it.
+    /// Cached input in a member outside of the details, as Moonshot reports it.
     pub(crate) cached_tokens: Count,
     /// Cost in ticks, of which 10^10 are one US dollar. Source: observed.
     pub(crate) cost_in_usd_ticks: Amount,

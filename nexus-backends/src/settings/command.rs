@@ -1,4 +1,4 @@
-//! A credential that a program prints: the members of `credential` beside `command`.
+//! A credential that a program prints: the members of `credential` that accompany `command`.
 
 use std::{path::Path, time::Duration};
 
@@ -58,7 +58,7 @@ pub(super) fn token(
     Ok(token)
 }
 
-/// Rejects members that belong to a command, beside another source of the credential.
+/// Rejects members that belong to `command` if the credential has another source.
 pub(super) fn refuse_members(setting: &CredentialSetting) -> Result<(), SettingsError> {
     let named = [
         ("ttl", setting.ttl.is_some()),

@@ -1,4 +1,4 @@
-//! The conformance suite, the table of failures, and what sessions decide, on the backends before simulated vendors.
+//! The conformance suite, the table of failures, and what sessions decide, on the backends against simulated vendors.
 //!
 //! By default on a fake of Claude Code and on the native backend `responses`; with `NEXUS_TEST_DEEP=1` on every fake and
 //! every native backend. The real programs that `NEXUS_REAL_…` names take part in any case, in a namespace without a network.

@@ -1,4 +1,4 @@
-//! The native backends, each before the simulator in its dialect.
+//! The native backends, each against the simulator in its dialect.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is an agent's alone over the Agent Client Protocol, with the real ones before the simulator. The common promises are the
+//! What is an agent's alone over the Agent Client Protocol, with the real ones against the simulator. The common promises are the
 //! conformance suite's.
 //!
 //! Needs `NEXUS_REAL_CLAUDE_ACP`, `NEXUS_REAL_CODEX_ACP`, `NEXUS_REAL_GROK` and `NEXUS_REAL_OPENCODE`, Node 20 or newer, root, and a
@@ -24,7 +24,7 @@ use nexus_testkit::{
 };
 use serde_json::{Value, json};
 
-/// An agent before a simulator, with folders of its own.
+/// An agent against a simulator, with folders of its own.
 struct Stage {
     sim: Sim,
     folder: tempfile::TempDir,

@@ -1,4 +1,4 @@
-//! What is Claude Code's alone, with the real programs before the simulator. The common promises are the
+//! What is Claude Code's alone, with the real programs against the simulator. The common promises are the
 //! conformance suite's.
 //!
 //! Needs `NEXUS_REAL_CLAUDE`, which names any number of programs, root, and a namespace in which only

@@ -1,4 +1,4 @@
-//! What is Grok Build's alone, with the real program before the simulator. The common promises are the
+//! What is Grok Build's alone, with the real program against the simulator. The common promises are the
 //! conformance suite's.
 //!
 //! Needs `NEXUS_REAL_GROK`, bubblewrap, root, and a namespace in which only loopback is:

@@ -1,5 +1,5 @@
 //! What the vendors' own programs are lent of a login of ours, eight of them at once beside a turn of the engine,
-//! before loopback servers of models and a loopback issuer.
+//! against loopback servers of models and a loopback issuer.
 //!
 //! Needs `NEXUS_REAL_CODEX` and `NEXUS_REAL_GROK`, root, and a namespace in which only loopback is and the issuers'
 //! names are 127.0.0.1:

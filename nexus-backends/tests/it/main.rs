@@ -1,4 +1,4 @@
-//! The backends before simulated vendors, scripts in the place of their programs, and recordings. Tests that need a
+//! The backends against simulated vendors, scripts in the place of their programs, and recordings. Tests that need a
 //! vendor's real program are ignored by default; each module says what its tests need.
 
 mod acp_agents;

@@ -1,4 +1,4 @@
-//! Agents in the sandbox of Nexus: one of these tests, which does what it is told, and real ones before the simulator.
+//! Agents in the sandbox of Nexus: one of these tests, which does what it is told, and real ones against the simulator.
 //!
 //! The real ones need `NEXUS_REAL_AGENTS`, the folder of their packages, from `real/agents/install`, and a namespace in which only
 //! loopback is:
@@ -333,7 +333,7 @@ const REAL_AGENTS: [RealAgent; 5] = [
     ("qwen-code", ".bin/qwen", Dialect::Chat),
 ];
 
-/// Settings of a real agent before a simulated model.
+/// Settings of a real agent against a simulated model.
 fn real_settings((name, program, _): RealAgent, sim: &Sim) -> Value {
     let program = packages().expect("NEXUS_REAL_AGENTS").join(program);
     json!({
@@ -341,7 +341,7 @@ fn real_settings((name, program, _): RealAgent, sim: &Sim) -> Value {
     })
 }
 
-/// Runs a real agent before a simulated model.
+/// Runs a real agent against a simulated model.
 async fn run_real(
     machine: &Machine,
     agent: RealAgent,

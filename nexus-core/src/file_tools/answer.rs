@@ -18,7 +18,7 @@ const END_BYTES: usize = 1_200;
 /// many bytes.
 const MAX_NAME_BYTES: usize = 1_000;
 
-/// Most items that one remark lists.
+/// Maximum number of items that one remark lists.
 const MAX_NAMED: usize = 5;
 
 /// Answer of a file tool, with as many lines as fit.

@@ -17,7 +17,7 @@ pub(super) const DESCRIPTION: &str = "Replaces text in a file. Read the file fir
     the file needs. Fails and changes nothing if the file changed since you read it, or if old_text is \
     missing or not unique.";
 
-/// Most line numbers that a message lists.
+/// Maximum number of line numbers that a message lists.
 const MAX_LINES: usize = 5;
 
 /// Longest text that is also searched with other white space, in lines. Source: our own bound.

@@ -33,7 +33,7 @@ impl AnswerCheck {
         Self { repairs_left: schema.as_ref().map_or(0, OutputSchema::repairs), schema }
     }
 
-    /// Checks the answer: `output` if the vendor sends a value beside the text, else the text of the last message
+    /// Checks the answer: `output` if the vendor sends a value in addition to the text, else the text of the last message
     /// recorded in `log`. Voids the message of an answer that the model has to repair.
     pub fn check(&mut self, output: Option<Value>, log: &mut TurnLog) -> Checked {
         let last = log.recorder.last_message();

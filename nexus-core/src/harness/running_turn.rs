@@ -20,7 +20,7 @@ use crate::{
     turn::{InputReceived, MessageVoided, ToolOrigin, VoidCause},
 };
 
-/// Most repetitions of the same calls with the same answers in a row. Source: our own choice.
+/// Maximum number of repetitions of the same calls with the same answers in a row. Source: our own choice.
 const MAX_REPEATS: u32 = 10;
 
 /// One turn of a backend that owns its loop.

@@ -234,6 +234,7 @@ impl TurnLog {
                 }
                 alarm.set(sleep_until(watch.next()));
             }
+            // If the sink is slow, the events stay in the outbox, and the sink wakes this task.
             let _ = self.outbox.poll_flush(events, context);
             Poll::Pending
         })

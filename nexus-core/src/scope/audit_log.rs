@@ -19,13 +19,13 @@ use crate::{
     turn::{Effects, ToolOrigin},
 };
 
-/// Most stored decisions. Beyond it the oldest are dropped. Source: our own bound.
+/// Maximum number of stored decisions. Beyond it the oldest are dropped. Source: our own bound.
 const MAX_KEPT: usize = 65_536;
 
 /// Largest estimated memory of the decisions, in bytes. Beyond it the oldest are dropped. Source: our own bound.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 
-/// Most recorded calls with a wrong token, so that such calls never displace those of the participant. Source: our own bound.
+/// Maximum number of recorded calls with a wrong token, so that such calls never displace those of the participant. Source: our own bound.
 const MAX_STRANGERS: u64 = 1_000;
 
 /// State of one session. It also updates the sessions above it.
@@ -508,7 +508,7 @@ fn weight(decision: &Decision, may_be_denied: bool) -> usize {
 }
 
 fn weight_of(value: &Value) -> usize {
-    /// Memory of a map entry beside its key and value.
+    /// Memory of a map entry in addition to its key and value.
     const ENTRY: usize = 64;
     let inside = match value {
         Value::String(text) => text.len(),

@@ -8,7 +8,7 @@ use super::PathDenial;
 use crate::approval::NotApproved;
 use crate::tool::shortened;
 
-/// Most names that a denial lists.
+/// Maximum number of names that a denial lists.
 const MAX_LISTED: usize = 20;
 
 /// Longest tool name that a denial repeats, in bytes. Source: our own bound.

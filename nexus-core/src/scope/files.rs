@@ -16,7 +16,7 @@ use super::{
     path_policy::{PathPolicy, denial},
 };
 
-/// Most attempts to open a file that changes meanwhile. Source: our own bound.
+/// Maximum number of attempts to open a file that changes meanwhile. Source: our own bound.
 const MAX_TRIES: usize = 16;
 
 /// Files within the scope of one participant. Accepts the paths that [`ParticipantScope::check_path`] accepts. Checks each path when it is

@@ -57,7 +57,7 @@ pub(super) fn open_folder(real: &Path) -> Result<OwnedFd, Errno> {
     let top = rustix::fs::open("/", FOLDER, Mode::empty())?;
     #[cfg(any(target_os = "linux", target_os = "android"))]
     match at_once(&top, real) {
-        // Kernels before 5.6 lack the call, and some sandboxes forbid it.
+        // Kernels before 5.6 lack `openat2`, and some sandboxes forbid it.
         Err(Errno::NOSYS | Errno::PERM) => {}
         opened => return opened,
     }

@@ -97,7 +97,7 @@ fn open_below(above: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
         use rustix::fs::ResolveFlags;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         match rustix::fs::openat2(above, name, READABLE, Mode::empty(), resolve) {
-            // Kernels before 5.6 lack the call, and some sandboxes forbid it.
+            // Kernels before 5.6 lack `openat2`, and some sandboxes forbid it.
             Err(Errno::NOSYS | Errno::PERM) => {}
             opened => return opened,
         }

@@ -12,7 +12,7 @@ use super::{
     path_rule::InvalidRule,
 };
 
-/// Most unreadable or too large files that a result lists. Source: our own bound.
+/// Maximum number of unreadable or too large files that a result lists. Source: our own bound.
 const MAX_NAMED: usize = 20;
 
 /// Limits of a search.
@@ -23,9 +23,9 @@ pub struct SearchOptions {
     pub walk: WalkOptions,
     /// Glob for the files to search; all by default.
     pub names: Option<NameGlob>,
-    /// Most matching lines. 1,000 by default.
+    /// Maximum number of matching lines. 1,000 by default.
     pub matches: usize,
-    /// Most bytes to read from all files together. 256 MiB by default.
+    /// Maximum number of bytes to read from all files together. 256 MiB by default.
     pub bytes: u64,
     /// Largest file to search, in bytes; larger files are skipped. 16 MiB by default.
     pub file_bytes: u64,

@@ -11,14 +11,14 @@ use super::{
     files::{FileError, ScopedFiles},
 };
 
-/// Most unreadable folders that are listed with their reasons. Source: our own bound.
+/// Maximum number of unreadable folders that are listed with their reasons. Source: our own bound.
 const MAX_UNREADABLE: usize = 20;
 
 /// Limits of a walk.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WalkOptions {
-    /// Most entries, folders included. 20,000 by default.
+    /// Maximum number of entries, folders included. 20,000 by default.
     pub entries: usize,
     /// Depth in folders; 1 means the entries of the folder itself. 64 by default.
     pub depth: usize,

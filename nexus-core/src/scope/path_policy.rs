@@ -12,10 +12,10 @@ use super::{
     rule_set::RuleSet,
 };
 
-/// Most entries that are searched for protected paths before a whole folder is written. Source: our own bound.
+/// Maximum number of entries that are searched for protected paths before a whole folder is written. Source: our own bound.
 const MAX_SEARCHED: usize = 50_000;
 
-/// Most paths that a denial lists.
+/// Maximum number of paths that a denial lists.
 const MAX_LISTED: usize = 10;
 
 /// Longest path that a denial repeats, in characters.

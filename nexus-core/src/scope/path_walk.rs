@@ -9,10 +9,10 @@ use std::{
 
 use super::{file_id::FileId, path_identity::PathIdentity};
 
-/// Most symbolic links that are followed for one path. Source: the limit of Linux.
+/// Maximum number of symbolic links that are followed for one path. Source: the limit of Linux.
 const MAX_LINKS: usize = 40;
 
-/// Most names that are resolved for one path, including names in links. Source: our own bound.
+/// Maximum number of names that are resolved for one path, including names in links. Source: our own bound.
 const MAX_STEPS: usize = 2048;
 
 /// Target of a path.

@@ -97,9 +97,9 @@ pub struct CallPlace<'s> {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionBounds {
-    /// Most calls in total, without those of terminal tools. `None` means unlimited.
+    /// Maximum number of calls in total, without those of terminal tools. `None` means unlimited.
     pub tool_calls: Option<u32>,
-    /// Most refused submissions: calls of terminal tools that were denied or answered with an error.
+    /// Maximum number of refused submissions: calls of terminal tools that were denied or answered with an error.
     pub refused_submissions: u32,
 }
 
@@ -277,11 +277,11 @@ impl Session {
         self.audit_log.forgotten()
     }
 
-    /// Returns true if a failed call of this session was denied, if only its tool and arguments are known: such
-    /// a call was denied, and each allowed one has succeeded. An allowed call that failed may be the call in
-    /// question.
+    /// Returns true if a failed call was certainly denied by this session. The call is known only by its tool and arguments.
+    /// So such a call must have been denied, and every allowed one must have succeeded: an allowed call that failed could
+    /// be the call in question.
     ///
-    /// A denied call had no effects, and its status is [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied): A backend that
+    /// A denied call had no effects, and its status is [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied). A backend that
     /// learns of calls from a vendor's program uses this method, and never infers the denial from the answer's text.
     pub fn was_denied(&self, tool: &str, arguments: &Value) -> bool {
         let call = Clean::of(&self.redactor, tool, arguments);
@@ -345,9 +345,8 @@ impl Session {
         self.audit_log.is_handed_in()
     }
 
-    /// Waits until a call of `tool` may be decided on and answered: a call of a terminal tool waits for all
-    /// calls before it, any other call for the terminal calls before it. Store the returned value until the
-    /// call has ended.
+    /// Waits until a call of `tool` may be decided on and answered. A call of a terminal tool waits for all earlier calls.
+    /// Any other call waits for the earlier terminal calls. Store the returned value until the call has ended.
     ///
     /// Use it for calls without a fixed order, such as those from a vendor's program. A loop that has the calls of a reply in order
     /// need not wait: see [`batches`](crate::harness::batches). A tool that hangs delays the submission of an answer until a time

@@ -11,10 +11,10 @@ use crate::json_schema::SchemaChecker;
 /// have megabytes. Source: our own bound.
 const MAX_PROBLEM_BYTES: usize = 600;
 
-/// Longest schema that is repeated beside the fault, in bytes. Source: our own bound.
+/// Longest schema that is repeated together with the fault, in bytes. Source: our own bound.
 const MAX_SCHEMA_BYTES: usize = 2_000;
 
-/// Most schema violations in one message.
+/// Maximum number of schema violations in one message.
 const MAX_VIOLATIONS: usize = 5;
 
 /// Replaces `null` by the empty object: some models write `null` or nothing for a tool without arguments.

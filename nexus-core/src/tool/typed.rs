@@ -23,7 +23,7 @@ type Reader = fn(&Value) -> Result<(), String>;
 /// One tool: its definition for the model, and the closure that answers a call.
 ///
 /// The closure takes one value, which is deserialised from the model's arguments and whose schema the model sees. Unknown keys are treated as the
-/// type's own `Deserialize` treats them, except for keys beside a path ([`Tool::reading`]). The closure returns any [`IntoToolResult`]. It may be
+/// type's own `Deserialize` treats them, except for keys next to a path ([`Tool::reading`]). The closure returns any [`IntoToolResult`]. It may be
 /// called several times at once; put state that its calls share into an [`Arc`].
 ///
 /// ```

@@ -24,7 +24,7 @@ pub enum ConversationMode {
     },
 }
 
-/// Stored form of a mode. An enum with a tag would accept unknown keys beside a variant without fields.
+/// Stored form of a mode. An enum with a tag would accept unknown keys in a variant without fields.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenMode {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Possible changes by a turn or a tool call outside of itself.
 ///
-/// The order is that of the care needed: the effects of several calls are the greatest among them.
+/// The variants are ordered by the care that they require. The effects of several calls are the greatest of their effects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effects {

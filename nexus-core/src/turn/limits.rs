@@ -10,7 +10,7 @@ use crate::error::Phase;
 /// Limits of a turn, which end it with [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached).
 ///
 /// `None` means unlimited. [`Capabilities::limits`](crate::Capabilities::limits) names the enforcer of each
-/// limit on a given backend; A turn with a limit that the backend cannot enforce is rejected before it
+/// limit on a given backend. A turn with a limit that the backend cannot enforce is rejected before it
 /// starts.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,12 +20,12 @@ pub struct Limits {
     pub deadline: Option<Duration>,
     /// Longest silence, by phase.
     pub idle: IdleLimits,
-    /// Most tool calls, without the caller's terminal tools.
+    /// Maximum number of tool calls, without the caller's terminal tools.
     pub tool_calls: Option<u32>,
-    /// Most requests to the model. A vendor's program may report a request only after the request and its
+    /// Maximum number of requests to the model. A vendor's program may report a request only after the request and its
     /// tools have ended. The request above the limit has then already run, and the next one may be running.
     pub model_calls: Option<u32>,
-    /// Most output tokens as the vendor counts them, including reasoning. Checked after each model call.
+    /// Maximum number of output tokens as the vendor counts them, including reasoning. Checked after each model call.
     pub output_tokens: Option<u64>,
     /// Highest cost. Checked after each model call, so a turn may exceed the limit by one call.
     pub cost: Option<Usd>,

@@ -15,7 +15,7 @@ use crate::lenient_json::read_decision;
 #[cfg(feature = "schema")]
 use crate::tool::schema;
 
-/// Most schema violations in one message to the model.
+/// Maximum number of schema violations in one message to the model.
 const MAX_VIOLATIONS: usize = 20;
 
 /// A JSON Schema for the answer, checked when it is created.
@@ -94,7 +94,7 @@ impl OutputSchema {
         &self.schema
     }
 
-    /// Returns the most repairs of an answer that does not fit.
+    /// Returns the maximum number of repairs of an answer that does not fit.
     pub fn repairs(&self) -> u32 {
         self.repairs
     }

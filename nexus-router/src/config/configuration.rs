@@ -163,7 +163,7 @@ impl Configuration {
         let runnable_owner = owner.filter(|entry| entry.is_runnable());
         let another =
             || first().filter(|entry| entry.backend().is_some_and(|backend| backend.can_resume(handle)));
-        // An owner that cannot run says why.
+        // If no backend can resume it, return the owner: the turn then fails with the reason why the owner cannot run.
         runnable_owner.or_else(another).or(owner)
     }
 

@@ -7,7 +7,7 @@ use super::{
     node::{MappingKey, Node, NodeValue, Position},
 };
 
-/// Most problems that one load reports. A file with more needs more than line-by-line fixes.
+/// Maximum number of problems that one load reports. A file with more needs more than line-by-line fixes.
 const MAX_PROBLEMS: usize = 100;
 /// Longest name quoted in a message, in characters.
 const MAX_QUOTED: usize = 60;

@@ -23,7 +23,7 @@ pub(crate) const OTHER_SECTIONS: &[&str] = &["tasks", "debate", "fleet", "broker
 pub(crate) const EXTENSION_PREFIX: &str = "x-";
 /// Keys of a backend that the router reads. All other keys are settings of its kind.
 pub(crate) const BACKEND_KEYS: &[&str] = &["kind", "provider", "parked", "max_turns_at_once", "pool"];
-/// Most characters of a pool's name.
+/// Maximum number of characters of a pool's name.
 pub(crate) const MAX_POOL_NAME: usize = 64;
 /// The keys of a type.
 pub(crate) const TYPE_KEYS: &[&str] = &["tier", "phase", "group", "panel", "model", "effort", "fallback"];

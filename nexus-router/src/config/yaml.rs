@@ -14,13 +14,13 @@ use super::{
     variables::{NO_VARIABLES, variable_in},
 };
 
-/// Most nodes in one document after its aliases are expanded.
+/// Maximum number of nodes in one document after its aliases are expanded.
 const MAX_NODES: usize = 50_000;
-/// Most aliases in one document.
+/// Maximum number of aliases in one document.
 const MAX_ALIASES: usize = 1_000;
-/// Most text in one document after its aliases are expanded, in bytes.
+/// Maximum amount of text in one document after its aliases are expanded, in bytes.
 const MAX_TEXT_BYTES: usize = 8 << 20;
-/// Most merge keys (`<<`) in one document.
+/// Maximum number of merge keys (`<<`) in one document.
 const MAX_MERGE_KEYS: usize = 1_000;
 /// Deepest nesting of values.
 const MAX_DEPTH: usize = 32;

@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MAX_BYTES: u64 = 1 << 20;
 /// Longest stored reason, in bytes. The second limit applies if the file would be too large with the first.
 const MAX_REASON_BYTES: [usize; 2] = [16 << 10, 256];
-/// Most unreadable files that are moved aside, so that they do not fill the folder.
+/// Maximum number of unreadable files that are moved aside, so that they do not fill the folder.
 const MAX_ASIDE: u32 = 10;
 /// Attempts to claim a slot that is locked. Another process may only be checking the lock for a moment.
 const CLAIMS: u32 = 5;

@@ -1,4 +1,4 @@
-//! A manager, two workers and a person, who write to each other while they work. It needs no login: the model is simulated.
+//! A manager, two workers and a user, who send each other messages while they work. It needs no login: the model is simulated.
 //!
 //! `cargo run -p nexus-turn-broker --example broker` prints a line for each message, as `nexus broker run` does.
 
@@ -16,7 +16,7 @@ use serde_json::Map;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The person, who is outside of all agents.
+/// Name of the user, who is a caller and not an agent.
 const PERSON: &str = "person";
 /// How long all of it may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -54,7 +54,7 @@ async fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-/// A broker whose messages rest below `home`, with the agents of the configuration.
+/// Opens a broker with the agents of the configuration. It stores its messages below `home`.
 async fn open(routes: &str, home: &std::path::Path) -> Result<Broker, AnyError> {
     let registry = registry().with_section(Arc::new(BrokerSection));
     let router = Router::from_str(routes, registry, BuildContext::in_home(home))?;
@@ -72,7 +72,7 @@ async fn open(routes: &str, home: &std::path::Path) -> Result<Broker, AnyError> 
     Ok(broker)
 }
 
-/// The person gives the manager a task, reads along, and says when it is enough; ends with what the manager made of the task.
+/// Gives the manager a task as the user, prints each message, and stops the measuring. Returns the result of the manager.
 async fn talk(broker: &Broker) -> Result<Envelope, AnyError> {
     let person = Address::Caller(PERSON.to_owned());
     let task = Payload::TaskAssignment {
@@ -86,7 +86,7 @@ async fn talk(broker: &Broker) -> Result<Envelope, AnyError> {
     broker.send(&person, &Address::agent("manager")?, task, SendOptions::default()).await?;
     let (mut seen, mut is_said) = (0, false);
     loop {
-        // First the inbox: what led to it is in the log by then.
+        // Read the inbox before the log. Then the log contains every message that led to an answer in the inbox.
         let came = broker.inbox(PERSON, 10).await?;
         for logged in broker.store().log(seen, 100).await? {
             seen = logged.number;
@@ -104,12 +104,12 @@ async fn talk(broker: &Broker) -> Result<Envelope, AnyError> {
     }
 }
 
-/// Whether a message says that the worker `tides` has measured a few times.
+/// Returns true if the worker `tides` reports its third measurement or a later one.
 fn has_measured(logged: &LoggedEnvelope) -> bool {
     matches!(&logged.envelope.payload, Payload::StatusUpdate { percent: Some(percent), .. } if *percent >= 3)
 }
 
-/// An urgent message, for a worker that is in the middle of its turn.
+/// Sends an urgent message to a worker while its turn runs.
 async fn say_enough(broker: &Broker, person: &Address) -> Result<(), AnyError> {
     let text =
         Payload::Message { content: "That is enough.".to_owned(), in_reply_to: None, other: Map::new() };

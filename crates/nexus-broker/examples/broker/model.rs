@@ -1,16 +1,17 @@
-//! A simulated model that is a manager or one of two workers: by what it is told that it is, and by what its tools answered.
+//! Simulated model of the manager and of the two workers. It chooses its action from the system text and the results of its
+//! tools.
 
 use std::time::Duration;
 
 use nexus_testkit::sim::{Conversation, Reply, ToolCall};
 use serde_json::{Value, json};
 
-/// How long one measurement takes.
+/// Duration of one measurement.
 const MEASURING: Duration = Duration::from_millis(150);
-/// The most measurements.
+/// Maximum number of measurements.
 const MOST: usize = 90;
 
-/// What the simulated model does next.
+/// Returns the next action of the simulated model.
 pub(crate) fn reply(conversation: &Conversation) -> Option<Reply> {
     let is = |name: &str| conversation.system.contains(&format!("You are the agent {name}."));
     Some(if is("tides") {
@@ -26,7 +27,7 @@ fn call(tool: &str, arguments: Value) -> Reply {
     Reply::call(ToolCall::function(tool, arguments))
 }
 
-/// Starts both workers, answers what they ask, and is done when it has both results, all in one turn.
+/// Starts both workers, answers their questions, and ends with both results, all in one turn.
 fn manager(conversation: &Conversation) -> Reply {
     let answers = conversation.tool_results();
     match answers.len() {
@@ -59,7 +60,7 @@ fn manager(conversation: &Conversation) -> Reply {
     }
 }
 
-/// Asks its manager in the middle of its task, and waits for the answer in the same turn.
+/// Asks its manager a question, and waits for the answer in the same turn.
 fn sign(conversation: &Conversation) -> Reply {
     match conversation.tool_results().as_slice() {
         [] => {
@@ -75,7 +76,7 @@ fn sign(conversation: &Conversation) -> Reply {
     }
 }
 
-/// Measures and reports, until it has the words of a person among what it is told.
+/// Measures and reports until a message of the user arrives.
 fn tides(conversation: &Conversation) -> Reply {
     let measured = conversation.tool_results().len();
     let said = conversation.user_texts().into_iter().find(|text| text.contains("[message from caller:"));

@@ -26,7 +26,7 @@ use crate::{
     message::{Envelope, EnvelopeId, MessagePriority},
 };
 
-/// Pause after a change, so that a burst of changes is one.
+/// Pause after a change, in which further changes of the same burst arrive.
 const BURST: Duration = Duration::from_millis(20);
 
 /// Waits for the next change that `changes` reports. Waits forever if the store reports no changes. A caller that drops the future loses no

@@ -268,8 +268,8 @@ impl WebhookSchedule {
 /// Reports of agents in the store's log.
 ///
 /// A report is a `status_update` of `completed` or `failed`, or a `result`, which counts as completed. The name of its
-/// occurrence has the agent, the task and the outcome: `AGENT:TASK:completed` or `AGENT:TASK:failed`, or the SHA-256 of that
-/// if it is long or has other characters. So a `status_update` and the `result` after it fire once, and a task that fails
+/// occurrence has the agent, the task and the outcome: `AGENT:TASK:completed` or `AGENT:TASK:failed`. A long name, or one with
+/// other characters, is replaced by its SHA-256. So a `status_update` and the `result` after it fire once, and a task that fails
 /// and is then completed fires twice. A task that is completed again fires again only if the store has forgotten the first
 /// time. Reports from before the creation of the trigger do not fire, by the clocks of the brokers that received them.
 #[non_exhaustive]

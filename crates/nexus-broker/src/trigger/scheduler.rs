@@ -101,6 +101,7 @@ impl Scheduler {
     pub async fn run(&self, cancel: &CancelToken) {
         let files = FileWatch::new(&self.triggers, self.settings.read_every);
         tokio::select! {
+            // `biased`: poll the cancellation first, so that a cancelled scheduler fires no trigger.
             biased;
             () = cancel.cancelled() => {}
             ((), ()) = async { tokio::join!(self.run_times(), files.run()) } => {}

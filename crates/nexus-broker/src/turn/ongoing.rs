@@ -213,9 +213,9 @@ impl OngoingTurn {
         }
     }
 
-    /// Returns true if this turn may take a message. The message must be of the turn's session, and no turn
-    /// without a stored end may have begun with it, as such a turn is reported as lost. A message that was
-    /// delivered and returned without a turn is allowed.
+    /// Returns true if this turn may take a message. The message must belong to the turn's session. It must not have begun
+    /// a turn without a stored end, because such a turn is reported as lost. A message that was delivered and returned
+    /// without a turn is allowed.
     pub(super) async fn may_have(&self, delivery: &Delivery) -> bool {
         let envelope = &delivery.envelope;
         if !self.is_of_session(envelope) {
@@ -266,6 +266,7 @@ impl OngoingTurn {
         };
         let renewed = store.extend(&self.own.lease, LEASE).await;
         for lease in further {
+            // Ignore an error: only the lease of the turn's own message decides if the turn goes on.
             let _ = store.extend(&lease, LEASE).await;
         }
         if renewed.is_ok() {

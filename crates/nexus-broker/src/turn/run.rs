@@ -127,6 +127,7 @@ async fn hand_in(turn: &OngoingTurn, steering: &Steering, over: &CancelToken) {
     }
     loop {
         let waited = tokio::select! {
+            // `biased`: check the end of the turn first, so that no message is taken for a turn that is over.
             biased;
             () = over.cancelled() => return,
             waited = store.wait(&turn.queue, LOOK_EVERY) => waited,
@@ -154,7 +155,7 @@ async fn hand_in(turn: &OngoingTurn, steering: &Steering, over: &CancelToken) {
             return over.cancelled().await;
         }
         if turn.note_taken(&delivery.envelope.message_id).await.is_err() {
-            // The note may be stored although the call failed, so remove it.
+            // `note_taken` may have stored its note before it failed. Returning the message removes the note.
             let _ = turn.give_back(&delivery.lease).await;
             return over.cancelled().await;
         }

@@ -262,7 +262,7 @@ async fn next_message(turn: &OngoingTurn, at_most: Duration) -> Result<Value, Br
                         Ok(()) => found = Some(delivery),
                         Err(error) => {
                             refused = Err(error);
-                            // The note may be stored although the call failed, so remove it.
+                            // `note_taken` may have stored its note before it failed. Returning the message removes the note.
                             let _ = turn.give_back(&delivery.lease).await;
                         }
                     }
@@ -329,7 +329,7 @@ fn view(asks: &AgentDocument, agent: AgentDocument) -> AgentSummary {
         status: agent.status,
         manager: agent.manager,
         task_id: agent.task_id.filter(|_| you_may_write),
-        // Show an agent's report only to agents that could ask it.
+        // Show an agent's report only to agents that may write to that agent: they could ask for the report.
         report: agent.report.filter(|_| you_may_write),
         you_may_write,
     }

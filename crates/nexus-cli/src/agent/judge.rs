@@ -1,4 +1,4 @@
-//! `nexus agent judge`: an installed agent before a simulated model on loopback.
+//! `nexus agent judge`: an installed agent against a simulated model on loopback.
 
 use std::{
     collections::BTreeMap,

@@ -176,7 +176,7 @@ impl ListedAgent {
             (AgentFactsEvidence::Documentation, _) => {
                 "not run by Nexus; its documentation says so".to_owned()
             }
-            (_, Some(version)) => format!("version {version}, before a simulated model"),
+            (_, Some(version)) => format!("version {version}, against a simulated model"),
             _ => "see docs/reference/agents.md".to_owned(),
         }
     }

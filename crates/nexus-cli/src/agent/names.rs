@@ -1,8 +1,8 @@
 //! Names in a message that come from a file, which may be long and many.
 
-/// Most names in a message.
+/// Maximum number of names in a message.
 const MAX_NAMES: usize = 20;
-/// Most characters of a name, or of a fault that quotes a file.
+/// Maximum number of characters of a name, or of a fault that quotes a file.
 const MAX_CHARS: usize = 200;
 
 /// Joins names for a message. Counts those after the first twenty.

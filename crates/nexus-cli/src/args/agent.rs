@@ -16,7 +16,7 @@ pub(crate) enum AgentCommand {
     },
     /// Add an agent of your own: a row in the home of Nexus. Installs nothing and starts nothing
     Add(AgentAddArgs),
-    /// Run an installed agent before a simulated model on this machine, and record what it can do and what encloses it
+    /// Run an installed agent against a simulated model on this machine, and record what it can do and what encloses it
     #[cfg(feature = "judge")]
     Judge(AgentJudgeArgs),
 }
@@ -46,7 +46,7 @@ pub(crate) struct AgentJudgeArgs {
     /// Name of the agent
     #[arg(value_name = "AGENT")]
     pub(crate) name: String,
-    /// Path of its program. Default: the program of its row, on the PATH
+    /// Path of the agent's program. Default: the program that its row names, found on the PATH
     #[arg(long, value_name = "PATH")]
     pub(crate) program: Option<PathBuf>,
     /// Print the result, and record nothing

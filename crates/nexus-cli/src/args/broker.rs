@@ -52,12 +52,12 @@ pub(crate) enum BrokerCommand {
     Log,
     /// Stop an agent and its workers: their turns end, and they take no messages until they are started
     Stop {
-        /// The agent
+        /// Name of the agent
         name: Address,
     },
     /// Start an agent that was stopped
     Start {
-        /// The agent
+        /// Name of the agent
         name: Address,
         /// Run its turns on this machine from now on, in place of another machine of the fleet. Its sessions stay there
         #[arg(long)]

@@ -18,7 +18,7 @@ pub(crate) enum ConversationCommand {
         name: ConversationName,
         /// The new name
         new_name: ConversationName,
-        /// The last message of the fork, counted from 1. Default: the last one
+        /// Last message that the fork contains, counted from 1. Default: the newest message of the conversation
         #[arg(long, value_name = "N")]
         at: Option<u64>,
     },

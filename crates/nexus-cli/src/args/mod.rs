@@ -126,7 +126,7 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Print the record of turns that `nexus run --keep FILE` wrote: prompt, events, answer, backend and cost
     Show {
-        /// The file
+        /// File that `nexus run --keep` wrote
         file: PathBuf,
     },
     /// Take a goal to reviewed work: agents plan it and do it step by step, and reviewers of two vendors decide
@@ -147,7 +147,7 @@ pub(crate) enum Command {
     Setup(SetupArgs),
     /// Delete the conversations that `nexus run --keep FILE` stored at the backends. The record in the file stays
     Forget {
-        /// The file
+        /// File that `nexus run --keep` wrote
         file: PathBuf,
     },
     /// Manage named conversations, which `nexus run --conversation NAME` creates
@@ -263,7 +263,7 @@ fish: nexus completions fish > ~/.config/fish/completions/nexus.fish")]
 }
 
 impl Command {
-    /// Returns what the command does, if it can take more than two seconds and prints nothing before its end.
+    /// Returns the activity of a command that can take more than two seconds and prints nothing before its end.
     pub(crate) fn activity(&self) -> Option<&'static str> {
         Some(match self {
             Self::Status(_) => "checking the backends",

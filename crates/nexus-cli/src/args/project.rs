@@ -124,7 +124,7 @@ pub(crate) enum ProjectCommand {
     Install {
         /// Program to install hooks for. An unknown name prints the known ones
         harness: String,
-        /// Shell command that starts nexus there. Default: nexus
+        /// Shell command by which the program starts nexus. Default: nexus
         #[arg(long, value_name = "COMMAND", default_value = "nexus")]
         command: String,
     },

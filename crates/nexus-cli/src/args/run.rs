@@ -18,7 +18,7 @@ pub(crate) struct RunArgs {
     /// Prompt of the turn. `-` or no prompt reads standard input
     #[arg(value_name = "PROMPT")]
     pub(crate) second: Option<String>,
-    /// Type of the configuration, beside a prompt alone. Default: executor
+    /// Type of the turn, if the only argument is the prompt. Default: executor
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,
     /// Working folder of the turn. Default: an empty private folder

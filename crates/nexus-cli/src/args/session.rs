@@ -13,22 +13,22 @@ pub(crate) enum SessionCommand {
     List,
     /// Print a session: each message with its number
     Show {
-        /// The session
+        /// Key of the session, as `nexus session list` prints it
         session: SessionKey,
     },
     /// Fork a session at a message. Nothing is copied
     Fork {
-        /// The session
+        /// Key of the session, as `nexus session list` prints it
         session: SessionKey,
         /// Key of the new session
         new_session: SessionKey,
-        /// The last message of the fork, counted from 1. Default: the last one
+        /// Last message that the fork contains, counted from 1. Default: the newest message of the session
         #[arg(long, value_name = "N")]
         at: Option<u64>,
     },
     /// Print a session as JSON lines, one for each message
     Export {
-        /// The session
+        /// Key of the session, as `nexus session list` prints it
         session: SessionKey,
     },
     /// Find messages that contain all of the words, else some of them

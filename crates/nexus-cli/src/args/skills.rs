@@ -12,7 +12,7 @@ same command is installed. Your own skills, and skills that you changed, are nev
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct InitArgs {
-    /// The folder
+    /// Folder of the new workspace
     #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
     /// Also create a git repository in it
@@ -43,18 +43,18 @@ pub(crate) struct SkillsArgs {
 pub(crate) enum SkillsCommand {
     /// List the installed skills, or those of a hub
     List {
-        /// The hub
+        /// Hub: its folder, git+URL or https:// address
         #[arg(long, value_name = "HUB")]
         hub: Option<String>,
     },
     /// Print a skill as an agent reads it
     Use {
-        /// The skill
+        /// Name of the skill
         name: String,
     },
     /// Print the origin of a skill and its changed files
     Info {
-        /// The skill
+        /// Name of the skill
         name: String,
     },
     /// Install skills and packs
@@ -62,7 +62,7 @@ pub(crate) enum SkillsCommand {
         /// Names of skills and packs
         #[arg(required = true)]
         names: Vec<String>,
-        /// The hub
+        /// Hub: its folder, git+URL or https:// address
         #[arg(long, value_name = "HUB", env = "NEXUS_SKILL_HUB", hide_env_values = true)]
         hub: String,
     },
@@ -70,7 +70,7 @@ pub(crate) enum SkillsCommand {
     Update {
         /// Skills to update. Default: all skills of the hub
         names: Vec<String>,
-        /// The hub
+        /// Hub: its folder, git+URL or https:// address
         #[arg(long, value_name = "HUB", env = "NEXUS_SKILL_HUB", hide_env_values = true)]
         hub: String,
     },

@@ -77,7 +77,7 @@ pub(crate) struct LandTaskArgs {
     /// If the branch has moved on: merge it, run the task's tests on the merge, and move the branch to it if they pass
     #[arg(long)]
     pub(crate) merge: bool,
-    /// Give the commits a new branch of this name, as they are, and leave all others alone
+    /// Land the commits unchanged in a new branch of this name. No other branch moves
     #[arg(long, value_name = "NAME", conflicts_with = "merge")]
     pub(crate) branch: Option<String>,
 }

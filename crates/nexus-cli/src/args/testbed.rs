@@ -53,7 +53,7 @@ pub(crate) struct RunTestbedArgs {
     /// Arm: anchored, probing, wary, or NAME=FILE. May be repeated. Default: anchored and probing
     #[arg(long = "arm", value_name = "ARM")]
     pub(crate) arms: Vec<String>,
-    /// Only this answer: planted or right. Default: both
+    /// Answer of each trap to review: planted (the wrong one) or right. Default: both
     #[arg(long = "answer", value_name = "ANSWER")]
     pub(crate) answers: Vec<nexus_testbed::Answer>,
     /// Number of runs of each arm on each answer
@@ -65,7 +65,7 @@ pub(crate) struct RunTestbedArgs {
     /// Also run arms with vendors' backends: their turns cost money
     #[arg(long)]
     pub(crate) real: bool,
-    /// Do not ask for confirmation before the first turn of such an arm
+    /// Do not ask for confirmation before the first turn that costs money
     #[arg(long, requires = "real")]
     pub(crate) yes: bool,
 }

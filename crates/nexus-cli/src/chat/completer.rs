@@ -10,7 +10,7 @@ use reedline::{Completer, CompletionResult, Span, Suggestion};
 use super::{mention::expanded, slash::COMMANDS};
 use crate::printable::printable;
 
-/// Most paths that are offered. Source: our own choice: more do not fit a screen.
+/// Maximum number of paths that are offered. Source: our own choice: more do not fit a screen.
 const MOST_PATHS: usize = 200;
 
 /// Names that a chat completes.

@@ -35,7 +35,7 @@ use crate::{
     undo::{self, UndoStep},
 };
 
-/// Most conversations that `/resume` lists.
+/// Maximum number of conversations that `/resume` lists.
 const MOST_LISTED: usize = 20;
 
 /// Returns true if a command line without a command starts a chat: a person is at a terminal.

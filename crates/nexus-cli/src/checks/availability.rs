@@ -1,4 +1,4 @@
-//! Availability of a backend, as a check and in words.
+//! Converts the availability of a backend to a check, and to text.
 
 use std::path::Path;
 

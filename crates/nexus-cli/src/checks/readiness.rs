@@ -77,7 +77,7 @@ impl Readiness {
     }
 }
 
-/// Returns how long a backend is suspended, why, and how to end it.
+/// Returns the end of a suspension, its reason, and the command that ends it.
 fn held_words(hold: &Hold) -> String {
     format!("{} ({})", hold.spoken(SystemTime::now()), release_advice(&hold.backend))
 }

@@ -110,7 +110,7 @@ impl TypeReadiness {
                     |runs: &RunsOn| runs.to_string().trim_start_matches([':', ',', ' ']).to_owned();
                 let chains: Vec<_> = self.runs_on.iter().map(of_chain).collect();
                 let detail = match chains.as_slice() {
-                    // The words of a single chain say the same.
+                    // The text of a single chain begins with the obstacle, so do not repeat it.
                     [chain] if chain.starts_with(&obstacle) => chain.clone(),
                     chains => format!("{obstacle} ({})", chains.join("; ")),
                 };

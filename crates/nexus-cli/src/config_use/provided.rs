@@ -14,7 +14,7 @@ pub(super) fn uses(value: &Value, registry: &Registry) -> Vec<ConfigUse> {
     let mut found = Vec::new();
     for (id, entry) in value["backends"].as_object().into_iter().flatten() {
         let row = rows.iter().find(|row| entry["provider"].as_str() == Some(row.name.as_str()));
-        // To its own address a backend sends only its own credential, and the file shows both.
+        // Skip an entry with a `base_url`: it sends only its own credential there, and the file shows both.
         let (Some(row), Some(entry), None) = (row, entry.as_object(), entry.get("base_url")) else {
             continue;
         };

@@ -77,7 +77,7 @@ impl DemoShell {
             output.read_line(&mut line)?;
         }
         match announced(&line) {
-            // The few other lines fit into the pipe.
+            // Nothing reads further lines. The server prints few, and they fit into the buffer of the pipe.
             Some(address) => Ok(DemoServer { child, output, address }),
             None => {
                 let status = child.wait()?;

@@ -25,7 +25,7 @@ pub(super) fn clock(now: SystemTime) -> Check {
     }
 }
 
-/// Ends the processes and removes the files that dead hosts left, and reports them.
+/// Ends processes and removes files that killed programs left behind, and reports them.
 pub(super) fn leftovers(home: &Path) -> Vec<Check> {
     const SUBJECT: &str = "leftovers";
     let swept = match nexus::process::run_registry::sweep(home) {

@@ -7,7 +7,7 @@ use nexus_mcp::client::{ServerFault, ToolOffer};
 
 use crate::{checks::Check, output::printable, turn_servers};
 
-/// Most tools that a line names.
+/// Maximum number of tools that a line names.
 const MOST_NAMED: usize = 12;
 
 /// Starts each server as for a turn that reads the current folder, and reports its tools.

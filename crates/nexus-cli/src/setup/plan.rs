@@ -73,11 +73,11 @@ pub(super) enum ConfigState {
     Changed,
     /// It needed no change.
     Unchanged,
-    /// It was not written, because the person did not agree.
+    /// The file was not written, because the person did not agree.
     Proposed,
-    /// It lacks entries, but cannot be edited.
+    /// The file lacks entries, but cannot be edited.
     Refused,
-    /// It does not exist, and nothing was found to write.
+    /// The file does not exist, and nothing was found to write.
     Nothing,
 }
 
@@ -94,7 +94,7 @@ impl ConfigPlan {
     ) -> Result<Self, CommandError> {
         let mut plan =
             Self { path, change: ConfigChange::None, added: Vec::new(), left_out: Vec::new(), before: None };
-        // A link to nowhere is a file of the person too.
+        // Do not replace a link without a target either: the user created it.
         if plan.path.symlink_metadata().is_err() {
             plan.change = match detected {
                 Some(detected) => ConfigChange::New(format!("{WRITTEN}{}", detected.sections())),

@@ -121,6 +121,7 @@ async fn prove(out: AnswerWriter, args: &TrapArgs) -> Result<ExitCode, CommandEr
         are_sound = &mut proofs => are_sound?,
         listened = interrupt::interrupted() => {
             cancel.cancel();
+            // Let the cancelled proofs end. Their results are not shown.
             let _ = proofs.await;
             return Err(CommandError::by_signal(listened));
         }

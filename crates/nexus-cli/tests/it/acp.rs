@@ -1,4 +1,4 @@
-//! `nexus acp` as an editor starts it: lines over pipes, before a simulated model.
+//! `nexus acp` as an editor starts it: lines over pipes, against a simulated model.
 
 use std::{
     fs,

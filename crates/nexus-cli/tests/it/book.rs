@@ -269,7 +269,7 @@ fn the_tools() {
     hold("mcp-tools.md", &format!("{}\n", page.trim_end()));
 }
 
-/// Runs the commands of a page, one after the other, before a simulated model.
+/// Runs the commands of a page, one after the other, against a simulated model.
 fn run_commands_of(page: &str) {
     let replies = vec![Reply::text("Titan, Rhea and Iapetus."); 8];
     let model = Sim::start(Dialect::Responses, Scenario::new(replies).models(["simulated"])).unwrap();

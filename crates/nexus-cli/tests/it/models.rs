@@ -1,4 +1,4 @@
-//! `nexus models`, before a simulated server.
+//! `nexus models`, against a simulated server.
 
 use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
 

@@ -16,7 +16,7 @@ use crate::support::DEAD;
 /// Longer than the command waits for a collector, by far.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// Runs a turn before a simulated model.
+/// Runs a turn against a simulated model.
 fn run(otlp: &str, headers: Option<&str>) -> Output {
     let model = Sim::start(Dialect::Responses, Scenario::text("the answer").models(["simulated"])).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A question judged by a panel: a model frames it, panelists of two vendors take positions apart from one another and from different
-//! sources, answer the best case against them, and every word of it stands in the record.
+//! A debate on a question. A model frames it. Panelists of two vendors take positions independently, from different sources, and answer the
+//! best case against them. The record contains every word.
 //!
 //!     cargo run -p nexus-turn-debates --example debate
 //!     cargo run -p nexus-turn-debates --example debate -- --config nexus.yaml

@@ -1,9 +1,9 @@
-//! A simulated model that frames, debates and judges: by what its part is told, and by what its tools answered.
+//! Simulated model that frames, debates and judges. It chooses its action from the system text and the results of its tools.
 
 use nexus_testkit::sim::{Conversation, Reply, ToolCall};
 use serde_json::{Value, json};
 
-/// What the simulated model does next.
+/// Returns the next action of the simulated model.
 pub(crate) fn reply(conversation: &Conversation) -> Option<Reply> {
     let call = |tool: &str, arguments| Some(Reply::call(ToolCall::function(tool, arguments)));
     let answers = conversation.tool_results();
@@ -51,7 +51,7 @@ pub(crate) fn reply(conversation: &Conversation) -> Option<Reply> {
     }
 }
 
-/// Who is asked.
+/// Returns the name of the panelist that a prompt addresses.
 fn panelist(asked: &str) -> &str {
     let named = asked.split_once("[your role as a panelist: ").and_then(|(_, rest)| rest.split_once(']'));
     named.map_or("nobody", |(name, _)| name)
@@ -76,7 +76,7 @@ fn positions(safe: &str) -> Value {
     json!([{ "claim": "safe", "stance": safe }, { "claim": "fast", "stance": "support" }])
 }
 
-/// The position of each at first: the runner opposes, until it reads the case against it.
+/// Returns the first position of a panelist. `runner` opposes, until it reads the case against its position.
 fn opening(name: &str, found: &str) -> Value {
     let safe = match name {
         "keeper" => "support",

@@ -119,7 +119,7 @@ pub struct DebateSpawnTaskRequest {
     pub goal: String,
     /// The absolute path of the project: the top of a git repository, or a folder that is in none.
     pub project: PathBuf,
-    /// Your knowledge of it beside the debate's result, which is added. At most 32 KiB.
+    /// Your knowledge of it in addition to the debate's result, which is added. At most 32 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
 }

@@ -41,6 +41,7 @@ pub(super) async fn receive(
         Some(change) => arrive(files, &change, &way).await,
         None => {
             off_thread(CancelToken::new(), move |_| {
+                // Dropping the files deletes folders and a ref, which blocks.
                 drop(files);
                 Ok(Arrival::Unchanged)
             })
@@ -72,6 +73,7 @@ async fn arrive(files: CallerFiles, change: &StoredObject, way: &Way<'_>) -> Res
     let most = way.link.settings.max_workspace_bytes();
     let file = files.change_file();
     let fetched = tokio::select! {
+        // `biased`: a change that has arrived completely counts, even if the wait ends at the same time.
         biased;
         fetched = objects::fetch_file(way.link, way.owner, change, &file, most) => fetched,
         () = given_up(way) => Err(NatsError::unclear("it did not arrive in time").into()),

@@ -46,6 +46,7 @@ impl SlotsHere {
             Some(LocalSlot::Taken) => return true,
             Some(LocalSlot::GivingBack(until)) => until.clone(),
         };
+        // Ignore the result: the next line reads the state, after a release as well as after the time limit.
         let _ = tokio::time::timeout(SETTLE_TIME, giving_back.changed()).await;
         self.contains(key) == Some(true)
     }

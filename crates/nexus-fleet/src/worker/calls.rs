@@ -103,6 +103,7 @@ struct GiveUp<'c> {
 impl Drop for GiveUp<'_> {
     fn drop(&mut self) {
         if self.calls.lock().waiting.remove(&self.id).is_some() {
+            // If this fails, the turn has ended, and no caller waits for the report.
             let _ = self.calls.0.outgoing.send(Item::GivenUp { id: self.id });
         }
     }

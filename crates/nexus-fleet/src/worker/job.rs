@@ -85,6 +85,7 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
     let deliveries = message.info().map_or(0, |info| info.delivered);
     if !job.is_offered && deliveries < DELIVERIES_ELSEWHERE {
         job.figures.declined("not_offered");
+        // Ignore an error: the server delivers a message without an acknowledgement again.
         let _ = message.ack_with(AckKind::Nak(Some(ELSEWHERE_AGAIN))).await;
         return None;
     }
@@ -101,6 +102,7 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
         if let Ok(KeyClaim::Won | KeyClaim::Lost(_)) =
             started_key::claim(&job.worker.link, &job.caller, &job.queued.turn, None, &attempt).await
         {
+            // Ignore an error: the claim already prevents a start by any worker.
             let _ = message.ack_with(AckKind::Term).await;
         }
         return None;
@@ -135,6 +137,7 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
                 } else {
                     "taken_back"
                 });
+                // Ignore an error: the next worker that gets the message finds the same claim.
                 let _ = message.ack().await;
                 return None;
             }

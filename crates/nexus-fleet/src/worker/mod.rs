@@ -288,6 +288,7 @@ impl Worker {
                 queue.next().await
             };
             let message = tokio::select! {
+                // `biased`: a worker that drains or has lost its name takes no further message.
                 biased;
                 () = drain.cancelled() => break None,
                 _ = &mut lost => break Some(name_taken()),
@@ -335,6 +336,7 @@ impl Worker {
                 measured::declined(&self.context.pool, "unreadable");
                 // Remove the message from the queue, or it would be delivered again for ever.
                 tracing::warn!(%error, caller, "a message in the queue is not a turn");
+                // Ignore an error: the next worker rejects the message as well.
                 let _ = message.ack_with(AckKind::Term).await;
                 return;
             }

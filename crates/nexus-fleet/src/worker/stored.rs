@@ -206,6 +206,7 @@ pub(super) fn size_of(item: &Item) -> usize {
             TurnEvent::ThinkingDelta(delta) if delta.text.len() < SMALL_DELTA => delta.text.len() * 6 + 256,
             _ => {
                 let mut count = Count(0);
+                // Ignore the result: `Count` accepts every write.
                 let _ = serde_json::to_writer(&mut count, item);
                 count.0
             }

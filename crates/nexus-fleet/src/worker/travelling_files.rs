@@ -225,7 +225,7 @@ fn place_in(top: &Path, text: &str) -> Result<PathBuf, Failure> {
         match fs::symlink_metadata(&place) {
             Ok(found) if found.is_dir() => {}
             // The caller resolves all links before it names the folder, so a link is an error.
-            Ok(_) => return Err(refused("is not a folder of the turn's files".to_owned())),
+            Ok(_) => return Err(refused("is a file or a link in the files of the turn".to_owned())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 fs::create_dir(&place).map_err(|error| refused(format!("cannot be made: {error}")))?;
             }

@@ -221,6 +221,7 @@ impl ServedTurn {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
+                // `biased`: obey the caller's commands first, so that a busy turn cannot delay a cancellation.
                 biased;
                 command = self.job.commands.recv() => match self.obey(command) {
                     Next::Goes | Next::Done => {}

@@ -93,7 +93,7 @@ impl HttpEndpoint {
     }
 }
 
-// The address may have a key in its query.
+// The query of the address may contain a key, so `Debug` does not show the address.
 impl fmt::Debug for HttpEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<_> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
@@ -247,7 +247,7 @@ impl LendingClient {
                 );
                 StreamableHttpError::UnexpectedServerResponse("HTTP 401".into())
             }
-            // A server without a stream of its own is complete.
+            // Not a fault: the protocol allows a server without a stream for its own messages.
             StreamableHttpError::ServerDoesNotSupportSse => error,
             // The texts are the server's, may repeat a header, and are logged by the library.
             StreamableHttpError::UnexpectedServerResponse(text) => {

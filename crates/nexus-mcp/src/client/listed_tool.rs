@@ -68,7 +68,7 @@ pub(super) async fn listed_tools(
 impl ListedTool {
     /// Takes what it stores from the `room` of the list.
     fn new(tool: Tool, redactor: &Redactor, room: &mut usize) -> Self {
-        // Secrets are removed before the cut, because a part of a cut one would not be found.
+        // Remove secrets before the cut, because a secret that the cut splits would not be found.
         let description = redactor.redact_text(tool.description.as_deref().unwrap_or_default());
         let description = cut_text(&description, MAX_ANSWER_BYTES);
         let schema = Value::Object((*tool.input_schema).clone());

@@ -61,6 +61,7 @@ pub(super) fn streamed(messages: ReplyStream, memory: MemoryPermit) -> HttpAnswe
     let opening = stream::once(async { Ok(Frame::data(Bytes::from_static(b": open\n\n"))) });
     let events = stream::unfold((messages, memory), |(mut messages, memory)| async {
         let bytes = tokio::select! {
+            // `biased`: prefer a message to a comment that only keeps the connection open.
             biased;
             message = messages.next() => event(&message?),
             () = tokio::time::sleep(KEEP_ALIVE) => Bytes::from_static(b": \n\n"),

@@ -144,13 +144,13 @@ pub struct PlanUpdateRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanAction {
-    /// Adds one.
+    /// Adds an issue.
     Add,
-    /// Takes a pending one away.
+    /// Removes a pending issue.
     Remove,
-    /// Changes the title of a pending one.
+    /// Changes the title of a pending issue.
     Edit,
-    /// Makes a decided one pending again. What was decided is kept.
+    /// Makes a decided issue pending again. The plan keeps the earlier decision.
     Reopen,
 }
 

@@ -168,7 +168,7 @@ pub struct TaskUpdated {
     pub id: u32,
     /// Its new status.
     pub status: ProjectTaskStatus,
-    /// With a task that begins: the agent to resume. Without it a new agent does the task.
+    /// Agent to resume, for a task that begins. Absent if a new agent does the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume_agent: Option<String>,
     /// The tasks that can begin now; the first 300.

@@ -1,10 +1,10 @@
-//! A goal walked to reviewed work: a model frames it, one does it in a tree of its own, models of two vendors review it with
-//! probes on the code as it was and as it is, and the commit lands in the project's branch.
+//! A task from goal to reviewed work. One model frames the goal, another does the work in a tree of its own. Models of two
+//! vendors review it, with probes on the old and the new code. Then the commit lands in the project's branch.
 //!
 //!     cargo run -p nexus-turn-tasks --example task
 //!     cargo run -p nexus-turn-tasks --example task -- --config nexus.yaml
 //!
-//! It needs git; tests and probes run in bubblewrap's sandbox where there is one.
+//! It needs git. Tests and probes run in the sandbox if bubblewrap is installed.
 
 mod model;
 #[path = "../../../../examples/stage/mod.rs"]

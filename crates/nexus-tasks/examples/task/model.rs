@@ -1,16 +1,16 @@
-//! A project with a mistake, and a simulated model that frames, mends and reviews it: by what its phase is told, and by what its tools
-//! answered.
+//! A project with a mistake, and a simulated model that frames, fixes and reviews it. The model chooses its action from the text of its
+//! phase and the results of its tools.
 
 use std::{fs, io, path::Path, process::Command};
 
 use nexus_testkit::sim::{Conversation, Reply, ToolCall};
 use serde_json::{Value, json};
 
-/// A project with a mistake, and a test that does not see it.
+/// Creates a project with a mistake, and a test that does not find it.
 pub(crate) fn begin(project: &Path) -> io::Result<()> {
     fs::write(project.join("sum.sh"), "echo $(( ${1#-} + ${2#-} ))\n")?;
     fs::write(project.join("test.sh"), "test \"$(sh sum.sh 1 2)\" = 3\n")?;
-    // Whatever the person's own configuration asks for.
+    // Override the user's own git configuration, which could sign commits or run hooks.
     let own = [
         "user.name=Somebody",
         "user.email=somebody@example.org",
@@ -27,18 +27,18 @@ pub(crate) fn begin(project: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What the simulated model does next: by what its phase's text says, and by what its tools answered.
+/// Returns the next action of the simulated model, from the text of its phase and the results of its tools.
 pub(crate) fn reply(conversation: &Conversation) -> Option<Reply> {
     reply_with(conversation, |tool, arguments| ToolCall::function(tool, arguments))
 }
 
-/// The same for a program that offers the tools under names of its own: `name` makes the call.
+/// Like [`reply`], for a program that renames the tools. `name` creates the call.
 pub(crate) fn reply_with(
     conversation: &Conversation,
     name: impl Fn(&str, Value) -> ToolCall,
 ) -> Option<Reply> {
     let answers = conversation.tool_results();
-    // A program without a place for system text has it before the prompt.
+    // A program that takes no system text gets that text in front of the prompt.
     let is_told =
         |text: &str| conversation.system.contains(text) || conversation.user_texts().concat().contains(text);
     let call = |tool: &str, arguments| Some(Reply::call(name(tool, arguments)));
@@ -87,7 +87,7 @@ fn brief() -> Value {
     })
 }
 
-/// The hash by which a file is replaced, as `read_file` gave it.
+/// Returns the hash of the file from the result of `read_file`. `write_file` requires it.
 fn hash(answer: &str) -> &str {
     let found = answer.split(|character: char| !character.is_ascii_alphanumeric());
     found
@@ -96,7 +96,7 @@ fn hash(answer: &str) -> &str {
         .unwrap_or("")
 }
 
-/// A verdict from what the probe printed: it advances only where the probe says that the old code answers otherwise.
+/// Creates a verdict from the output of the probe. It advances only if the old code printed another result.
 fn verdict(probed: &str) -> Value {
     let id = probed.split(|character: char| !(character.is_ascii_alphanumeric() || character == '-'));
     let id = id.into_iter().find(|word| word.starts_with("probe-")).unwrap_or("probe-1");

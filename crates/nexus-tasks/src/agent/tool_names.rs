@@ -69,7 +69,7 @@ impl AgentPhase {
         READING_TOOLS.iter().chain(of_its_own.iter().copied().flatten()).copied().collect()
     }
 
-    /// Most calls that an agent may make in all, without `submit_*`: 60 if it changes files, otherwise 25.
+    /// Maximum number of calls that an agent may make in all, without `submit_*`: 60 if it changes files, otherwise 25.
     pub fn tool_calls(self) -> u32 {
         match self {
             Self::Implement => 60,

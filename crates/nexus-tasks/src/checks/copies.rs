@@ -40,9 +40,9 @@ use crate::settings::SandboxSettings;
 
 /// Number of folders to try. Each is for one host that runs programs of the same task; one host is the normal case.
 const ROOMS: usize = 16;
-/// Most prepared copies to retain. A step uses five trees: three for a probe, and two for tests where test files changed.
+/// Maximum number of prepared copies to retain. A step uses five trees: three for a probe, and two for tests where test files changed.
 const MOST_PREPARED: usize = 8;
-/// Most copies for tests to retain.
+/// Maximum number of copies for tests to retain.
 const MOST_FOR_TESTS: usize = 4;
 /// The folders of a room.
 const PARTS: [&str; 3] = ["scratch", "tests", "prepared"];
@@ -245,6 +245,7 @@ impl Copies {
         .await?;
         let prepared = Arc::new(PreparedCopy { path: place, tree });
         *cell = Some(Arc::clone(&prepared));
+        // Release the cell first: `make_room_for_prepared` skips locked cells.
         drop(cell);
         self.make_room_for_prepared().await;
         Ok(prepared)

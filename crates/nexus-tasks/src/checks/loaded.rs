@@ -1,4 +1,4 @@
-//! Files of the project that the test command loads beside the code under test, as far as the task's base shows them.
+//! Files of the project that the test command loads in addition to the code under test, as far as the task's base shows them.
 //!
 //! A command names files: as arguments, as modules, and through files that it reads itself, such as a script that sources another or a
 //! `Makefile` that includes one. These files are read from the base, never as an agent left them. Computed loads stay invisible: a path
@@ -13,7 +13,7 @@ use super::{
     python_modules::is_of_runner, shell_words::commands, test_files::kind_of, test_run::TestFileKind,
 };
 
-/// Most files to read in search of others. Source: our own bound.
+/// Maximum number of files to read in search of others. Source: our own bound.
 const MOST_FILES: usize = 64;
 /// Files in the root that name files or plug-ins for test commands.
 const READ_FIRST: [&str; 6] =
@@ -32,7 +32,7 @@ const INTERPRETERS: [&str; 13] =
 const STARTERS: [&str; 14] = [
     "exec", "command", "time", "env", "nice", "nohup", "sudo", "then", "do", "else", "if", "while", "!", "@",
 ];
-/// Runners that load, beside the code under test, only files with well-known paths.
+/// Runners that load, apart from the code under test, only files with well-known paths.
 const KNOWN_RUNNERS: [&str; 18] = [
     "cargo",
     "go",
@@ -72,7 +72,7 @@ const WRAPPERS: [(&str, Option<&str>); 12] = [
 ];
 /// Package managers that run the scripts of a `package.json`.
 const SCRIPT_RUNNERS: [&str; 4] = ["npm", "pnpm", "yarn", "bun"];
-/// Folders beside the root that are searched for modules.
+/// Folders that are searched for modules in addition to the root.
 const IMPORT_FOLDERS: [&str; 4] = ["src", "lib", "python", "app"];
 /// Folders that are searched for programs.
 const PROGRAM_FOLDERS: [&str; 5] = ["bin", ".bin", "sbin", "scripts", "Scripts"];
@@ -81,7 +81,7 @@ const MODULE_ENDINGS: [&str; 4] = ["py", "pyc", "so", "pyd"];
 
 /// Files of a tree that a command may load.
 pub(super) trait BaseFiles {
-    /// Returns whether there is a file or a link.
+    /// Returns true if there is a file or a link.
     fn has(&self, path: &str) -> bool;
     /// Returns the text of a file, or the target of a link. `None` if it is missing, is not UTF-8 or is too large.
     fn text(&mut self, path: &str) -> Option<String>;
@@ -92,7 +92,7 @@ pub(super) trait BaseFiles {
 /// Relation of a changed path to the test command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoadedAs {
-    /// It is a test or build file: the base's tests run with the version of the base.
+    /// The file is a test or build file: the base's tests run with the version of the base.
     File(TestFileKind),
     /// The command may load it, but it may also be part of the code under test.
     MayBeLoaded,
@@ -139,7 +139,7 @@ impl Loaded {
         reading.loaded
     }
 
-    /// Returns whether the set of loaded files is known for this command.
+    /// Returns true if the set of loaded files is known for this command.
     pub(super) fn is_known(&self) -> bool {
         !self.is_unknown
     }
@@ -498,7 +498,7 @@ impl LoadSearch<'_> {
         }
     }
 
-    /// Returns whether the loaded files of a command are known: it is a known runner, or a package script that runs only known runners.
+    /// Returns true if the loaded files of a command are known: it is a known runner, or a package script that runs only known runners.
     fn is_known(&mut self, command: &[String], depth: usize) -> bool {
         let Some((program, arguments)) = command.split_first() else { return false };
         if depth > MOST_DEPTH || program.contains('/') {
@@ -562,7 +562,7 @@ fn without_version(program: &str) -> &str {
     program.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.')
 }
 
-/// Returns whether a word sets a variable for the command behind it.
+/// Returns true if a word sets a variable for the command behind it.
 fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

@@ -14,7 +14,7 @@ const NO_PROGRAM_WORDS: [&str; 4] =
 const NO_MODULE: &str = "No module named ";
 /// Length of standard error that is searched for paths, in bytes.
 const LOOKED_THROUGH: usize = 64 << 10;
-/// Most files of a tree to visit in search of a module.
+/// Maximum number of files of a tree to visit in search of a module.
 const MOST_FILES: usize = 50_000;
 
 /// Returns the program or module that a command of the project reports as missing. The report of the command itself suffices here: a
@@ -87,7 +87,7 @@ fn module(stderr: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// Returns whether a tree has the files of a module in any folder, since the root of its packages is not known.
+/// Returns true if a tree has the files of a module in any folder, since the root of its packages is not known.
 fn has_module(tree: &Path, module: &str) -> bool {
     let below: PathBuf = module.split('.').collect();
     let file = below.with_extension("py");

@@ -56,7 +56,7 @@ impl KeptText {
         Self { head: text(head), omitted_bytes: kept.total_bytes().saturating_sub(shown), tail: text(tail) }
     }
 
-    /// Returns whether the program wrote nothing.
+    /// Returns true if the program wrote nothing.
     pub fn is_empty(&self) -> bool {
         self.head.is_empty() && self.tail.is_empty() && self.omitted_bytes == 0
     }
@@ -99,7 +99,7 @@ pub enum ProgramExit {
 }
 
 impl ProgramExit {
-    /// Returns whether it is exit code 0.
+    /// Returns true if it is exit code 0.
     pub fn is_success(self) -> bool {
         self == Self::Code(0)
     }

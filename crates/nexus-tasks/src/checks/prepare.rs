@@ -15,7 +15,7 @@ use super::{
     runner::{Program, ProgramEnd},
 };
 
-/// Most output of a setup command, in bytes.
+/// Maximum amount of output of a setup command, in bytes.
 const OUTPUT_BYTES: u64 = 256 << 20;
 /// Retained part of each of its outputs, in bytes.
 const KEPT_BYTES: usize = 64 << 10;

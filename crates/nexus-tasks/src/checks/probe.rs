@@ -31,21 +31,21 @@ pub struct ProbeFile {
     pub content: String,
 }
 
-/// Most files of a probe: it is a script with some data, not a project.
+/// Maximum number of files of a probe: it is a script with some data, not a project.
 const MOST_FILES: usize = 16;
-/// Most bytes of one file: more than a model writes in one answer.
+/// Maximum number of bytes of one file: more than a model writes in one answer.
 const FILE_BYTES: usize = 64 << 10;
 /// Longest path of a file, in bytes. A file system allows 4,096, and the path of the copy takes some of them.
 const PATH_BYTES: usize = 1_024;
 /// Longest name in such a path, in bytes. Source: Linux, `NAME_MAX`.
 const NAME_BYTES: usize = 255;
-/// Most arguments, the program among them.
+/// Maximum number of arguments, the program among them.
 const MOST_ARGUMENTS: usize = 64;
-/// Most bytes of one argument. Source: Linux takes 128 KiB.
+/// Maximum number of bytes of one argument. Source: Linux takes 128 KiB.
 const ARGUMENT_BYTES: usize = 32 << 10;
-/// Most inputs: each costs six runs.
+/// Maximum number of inputs: each costs six runs.
 const MOST_INPUTS: usize = 16;
-/// Most bytes of one input.
+/// Maximum number of bytes of one input.
 const INPUT_BYTES: usize = 64 << 10;
 
 impl ProbeDraft {

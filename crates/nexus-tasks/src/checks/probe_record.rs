@@ -99,7 +99,7 @@ impl ProbeRecord {
         self.answers.iter().find(|answer| answer.side == side)
     }
 
-    /// Returns whether two sides differ, for any input.
+    /// Returns true if two sides differ, for any input.
     pub fn differ(&self, one: ProbeSide, other: ProbeSide) -> bool {
         let pair = if one <= other { (one, other) } else { (other, one) };
         self.differs.iter().any(|difference| (difference.older, difference.newer) == pair)
@@ -123,14 +123,14 @@ pub struct ProbeAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case", deny_unknown_fields)]
 pub enum SideOutcome {
-    /// It ran twice, and wrote and returned the same both times.
+    /// The program ran twice, and wrote and returned the same both times.
     Ran {
         /// Exit of the program.
         exit: ProgramExit,
         /// Output of the program.
         output: CheckOutput,
     },
-    /// It could not begin on this side.
+    /// The program could not begin on this side.
     DidNotStart {
         /// The missing program, file or module.
         missing: String,
@@ -140,14 +140,14 @@ pub enum SideOutcome {
         /// Output until then.
         output: CheckOutput,
     },
-    /// It reached another limit, and was stopped.
+    /// The program reached another limit, and was stopped.
     ReachedLimit {
         /// The limit: `memory`, `output`, `processes`, `processor time`, `file size`, `disk space`.
         limit: String,
         /// Output until then.
         output: CheckOutput,
     },
-    /// It ran twice, and the two runs differ. Nothing is normalised: a time or a random number in the output has this effect.
+    /// The program ran twice, and the two runs differ. Nothing is normalised: a time or a random number in the output has this effect.
     Unstable {
         /// The first run.
         first: ProbeRun,

@@ -29,7 +29,7 @@ use super::{
     runner::{Program, ProgramEnd, Ran},
 };
 
-/// Most output of one probe run, in bytes. Small enough to compare all of it: a probe prints observations.
+/// Maximum amount of output of one probe run, in bytes. Small enough to compare all of it: a probe prints observations.
 const OUTPUT_BYTES: u64 = 1 << 20;
 /// Stored part of each output, in bytes.
 const STORED_BYTES: usize = 64 << 10;
@@ -346,7 +346,7 @@ fn run(ran: &Ran) -> ProbeRun {
     ProbeRun { end, output: ran.output(STORED_BYTES) }
 }
 
-/// Returns whether two runs have the same end and output, byte for byte. Both outputs are complete: longer ones end the run.
+/// Returns true if two runs have the same end and output, byte for byte. Both outputs are complete: longer ones end the run.
 fn is_same(one: &Ran, other: &Ran) -> bool {
     one.ended == other.ended && one.stdout == other.stdout && one.stderr == other.stderr
 }

@@ -48,7 +48,7 @@ const RUNNERS: &[&str] = &[
     "zope",
 ];
 
-/// Returns whether a new module of this name in an import folder shadows a module that a test runner imports.
+/// Returns true if a new module of this name in an import folder shadows a module that a test runner imports.
 pub(super) fn is_of_runner(name: &str) -> bool {
     // Names that begin with `_` belong to the library or to a runner.
     name.starts_with('_') && name != "__main__" && name != "__init__"

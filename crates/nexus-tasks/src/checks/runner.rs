@@ -50,7 +50,7 @@ pub(super) struct Program<'a> {
     pub(super) argv: &'a [String],
     pub(super) stdin: &'a [u8],
     pub(super) wall: Duration,
-    /// Most bytes of both outputs together; a program that writes more is stopped.
+    /// Maximum number of bytes of both outputs together; a program that writes more is stopped.
     pub(super) output_bytes: u64,
     /// Retained part of each output, in bytes.
     pub(super) kept_bytes: usize,
@@ -62,7 +62,7 @@ pub(super) enum ProgramEnd {
     Exited(ProgramExit),
     TimedOut,
     Limit(String),
-    /// It did not begin; the text names the missing part.
+    /// The program did not begin; the text names the missing part.
     NotStarted(String),
 }
 
@@ -191,7 +191,7 @@ impl Runner {
         limits
     }
 
-    /// Most bytes that one program may add to its copy.
+    /// Maximum number of bytes that one program may add to its copy.
     fn disk_bytes(&self) -> u64 {
         self.settings.disk_mib.max(1).saturating_mul(1 << 20)
     }

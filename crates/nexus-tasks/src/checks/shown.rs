@@ -15,9 +15,9 @@ use crate::evidence::EvidenceId;
 const MOST_BYTES: usize = 8 << 10;
 /// Shortest shown part of one output, in bytes: its last words.
 const LEAST_BYTES: usize = 160;
-/// Most changed test and build files that are listed by name.
+/// Maximum number of changed test and build files that are listed by name.
 const MOST_PATHS: usize = 20;
-/// Most differences that are listed one by one.
+/// Maximum number of differences that are listed one by one.
 const MOST_DIFFERENCES: usize = 16;
 
 /// Formats the tests on the base of a task for the caller that creates it.

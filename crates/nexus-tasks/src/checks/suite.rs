@@ -16,11 +16,11 @@ use super::{
     test_run::{Baseline, SuiteEnd, SuiteRun, TestFileChange, TestFileChangeKind, TestFileKind, TestRun},
 };
 
-/// Most output of the tests, in bytes. Source: the default of the sandbox.
+/// Maximum amount of output of the tests, in bytes. Source: the default of the sandbox.
 const OUTPUT_BYTES: u64 = 256 << 20;
 /// Largest file to read in search of loaded files, in bytes. Source: our own bound.
 const LOADED_BYTES: u64 = 256 << 10;
-/// Most files of one name, such as `Cargo.toml`, to read. Source: our own bound.
+/// Maximum number of files of one name, such as `Cargo.toml`, to read. Source: our own bound.
 const MOST_NAMED: usize = 32;
 /// Retained part of each output, in bytes: enough for the names of some thousand tests.
 const KEPT_BYTES: usize = 256 << 10;
@@ -49,8 +49,8 @@ impl Checks {
     /// tree. The run begins on a clean copy: of the outputs of earlier runs, only the [caches](crate::SandboxSettings::caches) of the
     /// settings are there.
     ///
-    /// Test and build files are known by their paths, and by the files that the test command names, itself and through files of the base
-    /// that it reads; see [`TestRun::changed`].
+    /// A file counts as a test or build file by its path, or because the test command names it. The command can also name it in a file of
+    /// the base that it reads: see [`TestRun::changed`].
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@ pub struct TestRun {
     pub run: SuiteRun,
     /// Test and build files that differ from those of the task's base.
     pub changed: Vec<TestFileChange>,
-    /// Changed files that the test command may load beside those of `changed`: files that it names, and files in folders of programs and
+    /// Changed files that the test command may load in addition to those of `changed`: files that it names, and files in folders of programs and
     /// modules. Some of them may be part of the code under test, so the base's tests run with their current version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may_be_loaded: Vec<String>,
@@ -78,12 +78,12 @@ pub enum SuiteEnd {
 }
 
 impl SuiteRun {
-    /// Returns whether it passed and wrote nothing, so that no output shows that a test ran.
+    /// Returns true if it passed and wrote nothing, so that no output shows that a test ran.
     pub fn is_wordless(&self) -> bool {
         self.is_green() && self.output.stdout.is_empty() && self.output.stderr.is_empty()
     }
 
-    /// Returns whether the tests passed.
+    /// Returns true if the tests passed.
     pub fn is_green(&self) -> bool {
         self.end == SuiteEnd::Passed
     }

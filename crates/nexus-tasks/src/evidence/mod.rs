@@ -47,7 +47,7 @@ impl EvidenceId {
         Self(EvidenceTarget::Probe(number))
     }
 
-    /// Returns whether it names lines of the diff.
+    /// Returns true if it names lines of the diff.
     pub(crate) fn is_diff(&self) -> bool {
         matches!(self.0, EvidenceTarget::Diff { .. })
     }
@@ -221,7 +221,7 @@ impl StepEvidence {
         self.probes.iter().copied()
     }
 
-    /// Returns whether `id` names evidence of this step. A range of lines counts if one of its lines changed.
+    /// Returns true if `id` names evidence of this step. A range of lines counts if one of its lines changed.
     pub fn contains(&self, id: &EvidenceId) -> bool {
         match &id.0 {
             EvidenceTarget::Test(number) => self.tests.contains(number),

@@ -178,7 +178,7 @@ fn order(drafts: &[PlanEntryDraft], entries: &[Option<PlanEntry>], faults: &mut 
     }
 }
 
-/// Checks the form of every path. Returns whether all are well-formed.
+/// Checks the form of every path. Returns true if all are well-formed.
 fn paths(draft: &BriefDraft, faults: &mut Faults) -> bool {
     let slices = draft.plan.iter().enumerate().filter_map(|(index, entry)| {
         Some((format!("plan[{index}].write_slice"), entry.write_slice.as_ref()?))
@@ -254,8 +254,8 @@ fn below(error: ScopeError, scope: &ParticipantScope) -> ScopeError {
     }
 }
 
-/// Returns the slices of each band, and those of single entries, each alone. Slices of one band may not overlap, since their units write
-/// at the same time.
+/// Returns the write slices by band. An entry outside of any band is a group of its own. Slices of one band may not overlap, since their
+/// units write at the same time.
 pub(super) fn bands(plan: &[PlanEntryDraft]) -> Vec<Vec<WriteSlice>> {
     let mut bands: Vec<(Option<&String>, Vec<WriteSlice>)> = Vec::new();
     for (index, entry) in plan.iter().enumerate() {
@@ -314,7 +314,7 @@ fn review() -> PlanEntry {
     PlanEntry { draft, is_review: true, is_execution: false }
 }
 
-/// Returns whether it is a letter, and up to 63 letters, digits, `-` and `_`, all of them ASCII.
+/// Returns true if it is a letter, and up to 63 letters, digits, `-` and `_`, all of them ASCII.
 fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let begins_well = text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic());

@@ -13,9 +13,9 @@ impl BriefLimits {
     pub const PROBLEM_BYTES: usize = 16 << 10;
     /// Longest of any other text, in bytes.
     pub const TEXT_BYTES: usize = 2 << 10;
-    /// Most criteria, and most items of each other list.
+    /// Maximum number of criteria, and maximum number of items of each other list.
     pub const LIST: usize = 64;
-    /// Most entries of a plan that are not reviews.
+    /// Maximum number of entries of a plan that are not reviews.
     pub const ENTRIES: usize = 12;
     /// Longest id of a criterion, and name of a parallel group, in bytes.
     pub const ID_BYTES: usize = 64;

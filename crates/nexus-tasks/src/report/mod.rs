@@ -20,7 +20,7 @@ use crate::{
     task_error::TaskError,
 };
 
-/// Most log events to show; the oldest are left out.
+/// Maximum number of log events to show; the oldest are left out.
 const MOST_EVENTS: usize = 500;
 
 /// Renders the report of a task as it is now: summary, plan, turns on a time line, claims beside the diff, verdicts, and cost by phase.

@@ -7,7 +7,7 @@ use nexus_work::{
     report::{Bar, Bars, Span, SpanKind, TimeLine},
 };
 
-/// Most turns to draw; the first ones are left out.
+/// Maximum number of turns to draw; the first ones are left out.
 const MOST_TURNS: usize = 400;
 
 pub(super) fn time_line(turns: &[TurnRecord]) -> Markup {

@@ -22,7 +22,7 @@ pub enum Reflection {
         /// Advice for the next attempt.
         hint: String,
     },
-    /// It cannot be fixed: the task ends as escalated.
+    /// The step cannot be fixed: the task ends as escalated.
     AcceptTerminal {
         /// Reason.
         reason: String,

@@ -38,9 +38,9 @@ impl fmt::Display for ReviewDecision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {
-    /// It holds, and the evidence shows it.
+    /// The criterion holds, and the evidence shows it.
     Pass,
-    /// It does not hold, or no evidence shows that it holds.
+    /// The criterion does not hold, or no evidence shows that it holds.
     Fail,
 }
 

@@ -41,7 +41,7 @@ impl TasksCore {
         });
     }
 
-    /// Starts the follow-ups that earlier servers left, once, beside the first call that runs agents.
+    /// Starts the follow-ups that earlier servers left, once, in the background of the first call that runs agents.
     pub(super) fn follow_up_all(&self) {
         if !self.can_follow_up() {
             return;
@@ -75,7 +75,7 @@ impl TasksCore {
         }
     }
 
-    /// Returns whether this process runs agents. Without a configuration it only looks at tasks.
+    /// Returns true if this process runs agents. Without a configuration it only looks at tasks.
     fn can_follow_up(&self) -> bool {
         self.router.binding(WorkKind::from(ORCHESTRATOR)).is_ok()
     }

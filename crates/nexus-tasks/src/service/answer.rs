@@ -30,9 +30,9 @@ answer_words! {
 answer_words! {
     /// End of a step or of one attempt at it.
     pub enum StepEndWord {
-        /// Its changes are committed, and the next step begins.
+        /// The changes of the attempt are committed, and the next step begins.
         Advanced = "advanced",
-        /// Its changes are committed, and the task is complete.
+        /// The changes of the attempt are committed, and the task is complete.
         Completed = "completed",
         /// A verdict asks for another attempt.
         Retried = "retried",
@@ -62,7 +62,7 @@ answer_words! {
     pub enum CriterionState {
         /// It holds.
         Pass = "pass",
-        /// It does not hold, or no evidence shows that it holds.
+        /// The criterion does not hold, or no evidence shows that it holds.
         Fail = "fail",
         /// No review judged it yet.
         Open = "open",
@@ -267,7 +267,7 @@ pub struct TaskReport {
     pub criteria: Vec<CriterionView>,
     /// Usage of its turns so far.
     pub spent: SpentView,
-    /// Follow-ups of its completion that remain. A server does them beside the calls.
+    /// Follow-ups of its completion that remain. A server does them in the background.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to_do: Vec<String>,
     /// Facts to know.
@@ -349,7 +349,7 @@ pub struct SpentView {
 }
 
 impl SpentView {
-    /// Returns whether a budget is used up.
+    /// Returns true if a budget is used up.
     pub(super) fn is_over(&self, budget: &WorkBudget) -> bool {
         budget.usd.zip(self.usd).is_some_and(|(usd, spent)| spent >= usd)
             || budget.output_tokens.is_some_and(|tokens| self.output_tokens >= tokens)
@@ -554,7 +554,7 @@ pub struct AgentView {
     pub topics: Vec<String>,
     /// Its tools.
     pub tools: Vec<String>,
-    /// True if it has instructions of its own beside those of its phase.
+    /// True if it has instructions of its own in addition to those of its phase.
     pub has_prompt: bool,
     /// True for a built-in type.
     pub is_built_in: bool,

@@ -33,7 +33,7 @@ struct MapDraft {
 }
 
 impl TasksCore {
-    /// Returns whether the configuration binds a backend to drawing maps.
+    /// Returns true if the configuration binds a backend to drawing maps.
     pub(super) fn has_cartographer(&self) -> bool {
         self.router.binding(WorkKind::from(CARTOGRAPHER)).is_ok()
     }

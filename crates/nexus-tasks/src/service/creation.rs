@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use nexus_core::CancelToken;
 use nexus_trees::{TreeOptions, TreeReading};
 
-/// Most files of a project, and most bytes of them, that a creation reads without consent. Source: our own bound, about ten seconds on a
+/// Maximum number of files of a project, and maximum number of bytes of them, that a creation reads without consent. Source: our own bound, about ten seconds on a
 /// slow disk.
 pub(super) const READ_BOUND: (usize, u64) = (50_000, 200 << 20);
 

@@ -33,7 +33,7 @@ use crate::{
     task_state::TaskEvent,
 };
 
-/// Most paths that a remark names.
+/// Maximum number of paths that a remark names.
 const MOST_PATHS: usize = 20;
 
 impl TasksCore {
@@ -107,7 +107,7 @@ impl TasksCore {
         Ok(Some(baseline))
     }
 
-    /// Frames the goal of a task. The caller holds the step of the task.
+    /// Frames the goal of a task. The caller owns the lock of the task's step.
     pub(super) async fn frame(
         &self,
         task: &Task,
@@ -171,7 +171,7 @@ impl TasksCore {
             }
         };
         let report = framing.run(&goal, &mut events).await;
-        // It has a sender of the log, and `finish` below waits until all senders are dropped.
+        // `events` owns a sender of the log, and `finish` below waits until all senders are dropped.
         drop(events);
         for refused in &report.refused {
             log.log(TaskLogEvent::BriefRefused { reason: refused.to_string() });

@@ -57,11 +57,11 @@ impl TasksOptions {
 /// Kind of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JobKind {
-    /// It runs the project's tests before any change.
+    /// The job runs the project's tests before any change.
     Baseline,
-    /// It frames the goal.
+    /// The job frames the goal.
     Framing,
-    /// It runs the step that begins with this entry.
+    /// The job runs the step that begins with this entry.
     Step { entry: usize },
 }
 

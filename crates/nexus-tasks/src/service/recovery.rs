@@ -51,7 +51,7 @@ impl TasksCore {
         Ok(())
     }
 
-    /// Recovers all unfinished tasks of the home, once, beside the first call.
+    /// Recovers all unfinished tasks of the home, once, in the background of the first call.
     pub(super) fn sweep(&self) {
         self.swept.call_once(|| {
             let inner = self.handle();
@@ -77,7 +77,7 @@ impl TasksCore {
     }
 }
 
-/// Restores the state that the last settled step of a task left. The caller holds its step, so an unfinished attempt was interrupted.
+/// Restores the state that the last settled step of a task left. The caller owns its step's lock, so an unfinished attempt was interrupted.
 pub(super) fn recover(task: &Task, tree: &Tree) -> Result<(), TaskError> {
     let (state, data) = task.data()?;
     // A process decided this commit and was killed before it was done: create the commit now.
@@ -106,7 +106,7 @@ pub(super) fn recover(task: &Task, tree: &Tree) -> Result<(), TaskError> {
     reset_head(task, tree)
 }
 
-/// Ends a task that the caller wants cancelled. The caller holds its step.
+/// Ends a task that the caller wants cancelled. The caller owns its step's lock.
 pub(super) fn finish_cancel(task: &Task) -> Result<(), TaskError> {
     log_unlogged(task, |name| name != MAP_TURNS);
     let was_cancelled = task.update(|state, data| {
@@ -139,14 +139,14 @@ fn discard_cancelled(task: &Task) -> Result<(), TaskError> {
 }
 
 /// Removes the copies of the project in which agents, tests and probes of an ended task worked. A reopened task creates them again from
-/// the commits in its status. The caller holds its step.
+/// the commits in its status. The caller owns its step's lock.
 pub(super) fn clear_copies(task: &Task) {
     if !task.data().is_ok_and(|(state, _)| state.is_final()) {
         return;
     }
     if let Err(error) = task.clear_work() {
         let what = format!("copies of the project could not be removed: {error}");
-        // The next call on the task tries again.
+        // Ignore an error of the log. The next call on the task tries to remove the copies again.
         let _ = task.log(&TaskLogEvent::WentWrong { what });
     }
 }

@@ -203,7 +203,7 @@ fn spent_of(events: &[WorkspaceEvent]) -> SpentView {
     spent
 }
 
-/// Returns whether a backend was started for a logged turn. The log also contains turns that were rejected before.
+/// Returns true if a backend was started for a logged turn. The log also contains turns that were rejected before.
 fn has_run(turn: &serde_json::Value) -> bool {
     let is_known = |name: &str| turn.get(name).is_some_and(|value| !value.is_null());
     let has_called =

@@ -34,7 +34,7 @@ pub struct TaskCreateRequest {
     /// Programs, each with its arguments, that prepare a tree once before its first test: `[["npm", "run", "build"]]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Vec<Vec<String>>>,
-    /// Most repetitions of a step that reviews may request before the task ends as escalated. By default as configured, else 2.
+    /// Maximum number of repetitions of a step that reviews may request before the task ends as escalated. By default as configured, else 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_review_retries: Option<u32>,
     /// Number of vendors whose votes a step needs to advance. By default as configured. Set 1 to accept the vote of a single vendor.
@@ -254,7 +254,7 @@ pub struct AgentRegisterRequest {
     /// Topics that it knows. At most 32, of 64 bytes each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topics: Vec<String>,
-    /// Instructions beside its task. At most 64 KiB.
+    /// Instructions in addition to its task. At most 64 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// Tools of its tier that it keeps, as names or patterns. By default all.

@@ -6,7 +6,7 @@
 //! 3. The commit is made, and the ref is moved by compare-and-set. The same intent gives the same commit.
 //! 4. The status is written: the state after the step, the new head, no intent.
 //!
-//! If a process finds an intent in the status, it repeats 3 and 4. Without an intent it repeats the attempt. The caller holds the step.
+//! If a process finds an intent in the status, it repeats 3 and 4. Without an intent it repeats the attempt. The caller owns the step's lock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -129,7 +129,7 @@ pub(super) fn pin_head(tree: &Tree) -> Result<(), TaskError> {
 }
 
 /// Resets the ref of the last commit to the head in the status. A settlement may have moved the ref before the caller cancelled it; then
-/// no later settlement could move it. The caller holds the step, and the status has no intent.
+/// no later settlement could move it. The caller owns the step's lock, and the status has no intent.
 pub(super) fn reset_head(task: &Task, tree: &Tree) -> Result<(), TaskError> {
     let (_, data) = task.data()?;
     let head = data.head.as_ref().unwrap_or(&tree.base().commit);

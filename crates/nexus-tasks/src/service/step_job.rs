@@ -29,14 +29,14 @@ pub(super) const NO_BUDGET: &str = "; the task's budget is used up: its commits 
                                     for the rest call task_reopen with a larger `budget`, or task_create for \
                                     a separate task";
 
-/// Returns whether a budget is used up.
+/// Returns true if a budget is used up.
 pub(super) fn is_used_up(budget: Option<&Budget>) -> bool {
     let left = budget.map(Budget::left).unwrap_or_default();
     left.output_tokens == Some(0) || left.cost.is_some_and(|usd| usd.0 <= 0.0)
 }
 
 impl TasksCore {
-    /// Runs the step that begins with `entry`, if it is the next one. The caller holds it.
+    /// Runs the step that begins with `entry`, if it is the next one. The caller owns the step's lock.
     pub(super) async fn run_step(
         &self,
         task: &Task,

@@ -133,7 +133,7 @@ impl CountedCalls {
     }
 }
 
-/// Returns whether a work-kind is bound, to a group or to a panel.
+/// Returns true if a work-kind is bound, to a group or to a panel.
 pub(super) fn is_bound(router: &Router, kind: &WorkKind) -> bool {
     !matches!(router.binding(kind), Err(KindError::Unknown(_)))
 }

@@ -72,7 +72,7 @@ struct SeatReport {
     reset: Option<SeatReset>,
 }
 
-/// Reset of the limits that kept a seat from its vote.
+/// Reset of the vendors' limits that prevented a seat from voting.
 struct SeatReset {
     /// Earliest time at which one of its backends takes turns again.
     at: SystemTime,

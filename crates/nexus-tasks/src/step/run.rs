@@ -116,7 +116,7 @@ impl StepAttempt<'_> {
         Ok(self.gated(&verdict, record.reflection.as_ref()))
     }
 
-    /// Returns whether a commit has the files of the step's base.
+    /// Returns true if a commit has the files of the step's base.
     async fn changes_nothing(&self, commit: &CommitId) -> bool {
         let (base, commit) = (self.place.step_base.clone(), commit.clone());
         let same = on_tree(&self.place.tree, &self.cancel, move |tree| {

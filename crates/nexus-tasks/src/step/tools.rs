@@ -1,4 +1,4 @@
-//! Tools of a step's agents, beside the file tools.
+//! Tools of a step's agents, apart from the file tools.
 
 use std::{
     path::PathBuf,

@@ -28,7 +28,7 @@ use crate::{
     step_record::UnitRecord,
 };
 
-/// Most paths that a reason names.
+/// Maximum number of paths that a reason names.
 const MOST_PATHS: usize = 5;
 
 /// Result of the units of a step.

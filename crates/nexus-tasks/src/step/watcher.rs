@@ -17,7 +17,7 @@ pub trait StepWatcher: Send + Sync {
     fn agent_event(&self, agent: &StepAgent, progress: AgentProgress, event: &EventEnvelope);
     /// An agent has ended; `turns` are all of its turns, in order.
     fn agent_ended(&self, agent: &StepAgent, ending: &AgentEnding, turns: &[AgentTurn]);
-    /// A line for a person: the current activity of the step, or a problem beside it.
+    /// A line for a person: the current activity of the step, or a problem that does not stop it.
     fn said(&self, line: &str);
 }
 
@@ -49,19 +49,19 @@ pub struct StepAgent {
 /// Role of an agent in a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepRole {
-    /// It does the work, or a part of it.
+    /// The agent does the work, or a part of it.
     Unit {
         /// Number of the unit, from 0 on in plan order.
         index: usize,
     },
-    /// It reviews the work.
+    /// The agent reviews the work.
     Seat {
         /// Number of the seat, from 0 on.
         index: usize,
         /// Name of its lens.
         lens: Option<String>,
     },
-    /// It answers a verdict that does not advance.
+    /// The agent answers a verdict that does not advance.
     Reflector,
 }
 
@@ -70,7 +70,7 @@ pub enum StepRole {
 pub struct AgentProgress {
     /// Tool calls so far in this turn that count towards the limit.
     pub tool_calls: u32,
-    /// Most calls that it may make in a turn. Calls that submit an answer do not count towards this limit.
+    /// Maximum number of calls that it may make in a turn. Calls that submit an answer do not count towards this limit.
     pub most_tool_calls: u32,
 }
 

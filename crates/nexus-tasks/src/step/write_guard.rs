@@ -60,7 +60,7 @@ impl WriteGuard {
                 "differs from {twin:?} only in a way that some file systems ignore, such as case, and both \
                  cannot be committed: nothing was changed; use that name, or choose another name"
             ),
-            // The check after the turn repeats this test.
+            // Allow the write if the test fails: the check after the turn repeats it.
             Ok((None, None)) | Err(_) => return None,
         };
         Some(format!("{inner:?} {why}"))

@@ -35,7 +35,7 @@ pub fn spoken_step(record: &StepRecord) -> String {
     for silent in &record.silent {
         let _ = writeln!(text, "\nno vote of {}: {}", silent.seat, silent.reason);
     }
-    // The verdict of one vote repeats it.
+    // With a single vote, the verdict of the panel is that of the vote, which is printed above.
     if let Some(verdict) = record.verdict.as_ref().filter(|_| record.votes.len() != 1) {
         text.push_str("\nverdict:\n");
         add_verdict(&mut text, verdict);

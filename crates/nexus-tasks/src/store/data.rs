@@ -68,7 +68,7 @@ pub struct TaskData {
     pub follow_ups: Vec<FollowUp>,
 }
 
-/// Work that is done once after a task was completed, beside the calls on it.
+/// Work that is done once after a task was completed, in the background of the calls on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FollowUp {
@@ -104,7 +104,7 @@ pub struct StepIntent {
 }
 
 impl TaskData {
-    /// Returns whether the status has unsettled work in this state: a process does it now, or was interrupted.
+    /// Returns true if the status has unsettled work in this state: a process does it now, or was interrupted.
     pub(crate) fn was_begun(&self, state: &TaskState) -> bool {
         let is_at_it = matches!(state.status, TaskStatus::Active { cursor } if self.begun == cursor.attempt);
         self.intent.is_some() || is_at_it || self.stop
@@ -128,7 +128,7 @@ impl fmt::Display for FollowUp {
 impl TaskData {
     /// The version of this layout.
     pub const VERSION: u32 = 1;
-    /// Most notes to retain; the oldest are dropped.
+    /// Maximum number of notes to retain; the oldest are dropped.
     pub const NOTES: usize = 8;
 
     /// Creates the data of a new task for `goal` in `project`.

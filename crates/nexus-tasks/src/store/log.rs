@@ -185,7 +185,7 @@ pub enum TaskLogEvent {
         /// Reason of the failure.
         error: Option<String>,
     },
-    /// A step beside the task's work failed; the task continued.
+    /// Work in the background failed, such as a follow-up. The task continued.
     WentWrong {
         /// The problem, and its reason.
         what: String,

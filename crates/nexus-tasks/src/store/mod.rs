@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `status.json` | the truth: [`TaskState`](crate::TaskState), and [`TaskData`] beside it |
+//! | `status.json` | the authoritative state: [`TaskState`](crate::TaskState) and [`TaskData`] |
 //! | `events.jsonl` | the log, for people ([`TaskLogEvent`]); no decision depends on it |
 //! | `steps/N.json` | the record of attempt N ([`StepRecord`](crate::StepRecord)); counts once the status has left that attempt |
 //! | `turns.jsonl` | every turn of every agent |

@@ -141,7 +141,7 @@ impl Task {
         FileLock::try_lock(&path).map_err(TaskError::at(&path))
     }
 
-    /// Returns whether the task is being created, or its creation was interrupted while files were read or tests ran.
+    /// Returns true if the task is being created, or its creation was interrupted while files were read or tests ran.
     pub fn is_unfinished(&self) -> bool {
         fs::symlink_metadata(self.folder().join(UNFINISHED)).is_ok()
     }
@@ -307,7 +307,7 @@ impl Task {
     }
 
     /// Removes the folders in which agents, tests and probes worked, once the task has ended. They are copies of the project; a reopened
-    /// task creates them again. The caller holds the step.
+    /// task creates them again. The caller owns the step's lock.
     ///
     /// # Errors
     ///
@@ -320,7 +320,7 @@ impl Task {
         Ok(())
     }
 
-    /// Returns whether any folder exists that [`Task::clear_work`] removes.
+    /// Returns true if any folder exists that [`Task::clear_work`] removes.
     pub(crate) fn has_copies(&self) -> bool {
         COPIES.iter().any(|name| fs::symlink_metadata(self.folder().join(name)).is_ok())
     }
@@ -330,13 +330,13 @@ impl Task {
         self.folder().join(MAP)
     }
 
-    /// Removes the cartographer's copy of the project. The caller holds the follow-ups.
+    /// Removes the cartographer's copy of the project. The caller owns the lock of the follow-ups.
     pub(crate) fn clear_map(&self) -> Result<(), TaskError> {
         let folder = self.map_folder();
         remove_tree(&folder).map_err(TaskError::at(&folder))
     }
 
-    /// Returns whether a cartographer's copy of the project exists.
+    /// Returns true if a cartographer's copy of the project exists.
     pub(crate) fn has_map(&self) -> bool {
         fs::symlink_metadata(self.map_folder()).is_ok()
     }

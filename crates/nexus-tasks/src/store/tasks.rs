@@ -37,7 +37,7 @@ pub struct TaskStore {
     git: SharedGit,
 }
 
-/// Details of a task in lists, beside its title, cost and times.
+/// Details of a task in lists, in addition to its title, cost and times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TaskDetails {
     /// Its status.

@@ -9,8 +9,8 @@ use crate::trap::Trap;
 /// Folders of the system that are visible in every sandbox. Source: the documentation of `nexus_process::sandbox`.
 const SHOWN: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/libexec", "/nix/store", "/gnu/store"];
 
-/// Returns a description of the ground truth that programs of an arm's agents could read: this executable, which contains
-/// the library's traps, or the folder of another trap. `None` if there is nothing.
+/// Returns a description of the ground truth that programs of an arm's agents could read. It can be this executable, which
+/// contains the library's traps, or the folder of another trap. `None` if they can read neither.
 pub(super) fn within_reach(settings: &TaskSettings, traps: &[&Trap]) -> Option<String> {
     if settings.sandbox.kind == SandboxKind::None {
         return Some("tests and probes of agents run without a sandbox: remove `sandbox: { kind: none }` from `tasks.defaults`".to_owned());

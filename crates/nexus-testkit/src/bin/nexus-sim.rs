@@ -16,6 +16,7 @@ use nexus_testkit::sim::{Dialect, GALLERY, Scenario, Sim};
 ///
 ///   replies:                                  # one per model call
 ///     - parts: [{ part: call, call: shell, command: date }]
+///     - parts: [{ part: call, call: function, name: add, arguments: { a: 4, b: 8 } }] # a caller's tool
 ///     - parts: [{ part: text, text: It is late. }]
 ///       pace: { piece_chars: 3, gap_ms: 200 }
 ///   rules:                                    # calls whose prompt holds these words

@@ -1,8 +1,8 @@
-//! The table of cases, and the tests that are made of it.
+//! The table of cases, and the tests that are generated from it.
 
 use super::{case::Case, cases, feature::Feature};
 
-/// Makes the table [`CASES`] and the macro [`conformance_tests`](crate::conformance_tests) of one list.
+/// Generates the table [`CASES`] and the macro [`conformance_tests`](crate::conformance_tests) from one list.
 macro_rules! catalogue {
     ($d:tt $( $family:ident { $( $name:ident [ $($need:ident),* ] )* } )*) => {
         /// Every case of the suite.
@@ -15,9 +15,9 @@ macro_rules! catalogue {
             },
         )* )* ];
 
-        /// Makes one `#[test]` of each case of the suite, for the [`Subject`](crate::conformance::Subject)
-        /// that the expression gives. In a module of its own the tests are named as
-        /// `alpha_cli::dropping_the_turn_stops_its_processes`.
+        /// Generates a `#[test]` for each case of the suite. The expression is the
+        /// [`Subject`](crate::conformance::Subject) to test. Put the call into a module, which becomes part of the
+        /// names of the tests: `alpha_cli::dropping_the_turn_stops_its_processes`.
         ///
         /// ```no_run
         /// mod reference {

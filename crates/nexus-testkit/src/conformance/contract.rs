@@ -14,7 +14,7 @@ use super::{
     trial::Observed,
 };
 
-/// Holds a turn against the contract of events and outcome.
+/// Checks a turn against the contract of events and outcome.
 pub(super) fn check(observed: &Observed, capabilities: &Capabilities) -> Verdict {
     secrecy(observed)?;
     order(&observed.events)?;
@@ -204,7 +204,7 @@ fn joined(messages: &[Message]) -> String {
     own.map(|message| message.text.as_str()).collect::<Vec<_>>().join("\n\n")
 }
 
-/// A call that was not let through may count or not; every other one counts.
+/// Checks the effects of a turn. They must include those of every call, except that a denied call may be left out.
 fn effects(check: &'static str, stated: Effects, tool_calls: &[ToolCallRecord]) -> Verdict {
     let let_through = tool_calls.iter().filter(|record| record.status != ToolCallStatus::Denied);
     let least = let_through.map(|record| record.effects).fold(Effects::None, Effects::and);

@@ -1,4 +1,4 @@
-//! A vendor's CLI before the suite: the real program with a simulated model, or a fake one.
+//! Runs the suite on a vendor's CLI: the real program with a simulated model, or a fake program.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -39,7 +39,7 @@ enum Which {
 }
 
 impl DelegatedSubject {
-    /// The real program `executable`, before a simulator that speaks `dialect`.
+    /// The real program `executable`, against a simulator that speaks `dialect`.
     pub fn real(
         name: impl Into<String>,
         kind: Arc<dyn BackendKind>,

@@ -40,7 +40,7 @@ pub trait Counterpart: fmt::Debug + Send + Sync {
     /// The reason why it could not be set up.
     fn stage(&self, weather: Weather, builder: Builder<'_>) -> Result<Stage, StageError>;
 
-    /// Why `case` cannot be staged, if it cannot.
+    /// Returns the reason why `case` cannot be staged. `None` if it can.
     fn cannot_stage(&self, case: &str) -> Option<String> {
         let _ = case;
         None
@@ -80,7 +80,7 @@ impl Builder<'_> {
         self.kind.build(id, &self.settings, &self.context).map_err(StageError::new)
     }
 
-    /// Builds the backend before a simulator that speaks `dialect`, or before a port that refuses.
+    /// Builds the backend against a simulator that speaks `dialect`, or against a port that refuses.
     pub(super) fn before_sim(mut self, dialect: Dialect, weather: Weather) -> Result<Stage, StageError> {
         let sim = Arc::new(Sim::start(dialect, weather.script)?);
         if weather.line == Line::Refused {
@@ -146,14 +146,14 @@ impl<C> KindSubject<C> {
         self
     }
 
-    /// Says that `case` cannot be staged, and why.
+    /// Declares that `case` cannot be staged, with the reason.
     #[must_use]
     pub fn not_staging(mut self, case: &'static str, because: impl Into<String>) -> Self {
         self.not_staged.push((case, because.into()));
         self
     }
 
-    /// States where the backend rightly ends a case with another kind of error than most.
+    /// Declares a case that this backend ends with its own error kind, for a good reason.
     #[must_use]
     pub fn departing(mut self, departure: Departure) -> Self {
         self.departures.push(departure);
@@ -167,7 +167,7 @@ impl<C> KindSubject<C> {
         self
     }
 
-    /// Says how the scripted model calls a tool of the caller's.
+    /// Sets the function that converts the name of a caller's tool to the call of the scripted model.
     #[must_use]
     pub fn naming_tools(mut self, name_tool: NameTool) -> Self {
         self.name_tool = name_tool;

@@ -1,4 +1,4 @@
-//! A model's API before the suite: a backend that calls it by itself, with a simulator at the other end.
+//! Runs the suite on a native backend, which calls the API of a simulated model.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,7 +35,7 @@ pub struct Service {
 }
 
 impl NativeSubject {
-    /// A backend of `kind` before a simulator that speaks `dialect`.
+    /// A backend of `kind` against a simulator that speaks `dialect`.
     pub fn new(name: impl Into<String>, kind: Arc<dyn BackendKind>, dialect: Dialect) -> Self {
         let service = Service { dialect, models: Vec::new(), strict: false };
         let by_name = |name: &str, arguments| ToolCall::function(name, arguments);

@@ -136,7 +136,7 @@ impl Shared {
         };
         let alive = seen.iter().filter_map(|(process, sight)| {
             let status = table.get(&process.pid).filter(|status| status.process == *process)?;
-            // An orphan's corpse waits for the system, not for the backend.
+            // Ignore a zombie without a living parent of this run: the system reaps it, not the backend.
             if status.state == 'Z' && !ours(status.parent) {
                 return None;
             }

@@ -15,7 +15,7 @@ pub enum Outcome {
     Failed(Finding),
     /// The backend does not declare what the case is about.
     NotDeclared(Feature),
-    /// The subject cannot make the weather, for this reason.
+    /// The subject cannot create the conditions of the case, for this reason.
     NotStaged(String),
 }
 

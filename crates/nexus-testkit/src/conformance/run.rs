@@ -67,7 +67,7 @@ pub fn hold_declarations(subject: &dyn Subject) {
     }
 }
 
-/// Runs the case `name`. Returns why it did not apply, if it did not.
+/// Runs the case `name`. Returns the reason if the case does not apply to the subject.
 pub(super) fn run_case_blocking(subject: &dyn Subject, name: &str) -> Result<Option<String>, Finding> {
     match block_on(run_case(subject, name))? {
         Outcome::Passed => Ok(None),

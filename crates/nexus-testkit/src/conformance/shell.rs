@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, path::Path, process::Stdio};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Command;
 
-/// Runs `command` in `directory`, with these variables and no others. Returns what it printed; what it printed
-/// and its status, if that was not zero. Dropping the future kills the shell and everything in its group.
+/// Runs `command` in `directory`, with these variables and no others. Returns its output. If its status
+/// is not zero, the error has the output and the status. Dropping the future kills the shell and everything in its
+/// group.
 pub(super) async fn run(
     command: &str,
     directory: &Path,

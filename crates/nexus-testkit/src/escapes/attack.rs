@@ -1,4 +1,4 @@
-//! All tries, made by an agent before a simulated model at one access level.
+//! All tries, made by an agent against a simulated model at one access level.
 
 use std::{fs, io, path::Path, time::Duration};
 
@@ -94,7 +94,8 @@ fn from_output(site: &EscapeSite, output: Option<String>) -> Attack {
     }
 }
 
-/// The model sees the output, perhaps cut. Neither the prompt nor the script has the word as its output has it.
+/// Evaluates the requests to the model, which contain the output of the tries, perhaps truncated. The word is followed by a line
+/// end only in that output, not in the prompt or in the script.
 fn from_calls(site: &EscapeSite, sim: &Sim) -> Attack {
     let told = format!("{:?}", sim.main_calls());
     let is_shown = told.contains("canary\\n") || told.contains("canary\\\\n");

@@ -160,7 +160,7 @@ impl Claude {
         Ask::new(call).in_conversation(self.session.id())
     }
 
-    /// The wait before the `tries`-th try is repeated; `None` if there were enough.
+    /// Returns the wait after the failed attempt number `tries`. `None` if no attempt is left.
     fn wait(&self, tries: u32, stage: &Stage) -> Option<Duration> {
         let most = stage.given().variable("CLAUDE_CODE_MAX_RETRIES").and_then(|most| most.parse().ok());
         let most: u32 = most.unwrap_or(MAX_RETRIES);

@@ -34,7 +34,7 @@ use crate::{
 /// Model of a turn that names none.
 const DEFAULT_MODEL: &str = "gpt-6.1-sol";
 
-/// Most characters that one turn may begin with.
+/// Maximum number of characters that one turn may begin with.
 const MAX_CHARS: usize = 1 << 20;
 
 /// The wait before the first repeat; it doubles.
@@ -85,7 +85,7 @@ impl Codex {
                 },
                 Some("config/read") => {
                     let mut result = json!({ "config": self.config.whole, "origins": {} });
-                    // It lists no tools, but reports its settings, those of highest precedence first.
+                    // Codex lists no tools, but reports its settings, those of highest precedence first.
                     if let Some(others) = stage.named_tools(&[]) {
                         let features = others.iter().map(|_| ("goals".to_owned(), json!(true)));
                         let features: serde_json::Map<_, _> = features.collect();
@@ -344,7 +344,7 @@ impl Imitation for Codex {
             }
             Moment::ToolBegins { id, call } => self.wire.tool_begins(id, call, stage),
             Moment::ToolEnds { id, call, answer, is_denied } => {
-                // A call that was refused shows in the record alone.
+                // Codex reports no end of a refused call. Only the session log has it.
                 if !is_denied {
                     self.wire.tool_ends(id, call, answer, stage);
                 }

@@ -169,7 +169,7 @@ impl Imitation for CodexAcp {
     }
 
     fn close(&mut self, ending: Ending, stage: &mut Stage) -> Next {
-        // The fill of the context, in place of the usage of a turn.
+        // The agent reports the tokens in the context. It does not report the usage of a turn.
         let update = json!({ "sessionUpdate": "usage_update", "used": 1_200, "size": 258_400 });
         let params = json!({ "sessionId": SESSION, "update": update });
         stage.line(&json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }));

@@ -58,7 +58,7 @@ enum End {
     MaxTurns,
 }
 
-/// Tokens as the vendor's program counts them: the cached apart, the reasoning inside.
+/// Token counts in the vendor's form: `input` excludes cached tokens, and `output` includes reasoning.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tokens {
     input: u64,
@@ -240,7 +240,7 @@ impl Imitation for Grok {
             stage.given().variable("GROK_MAX_MCP_OUTPUT_BYTES").and_then(|bytes| bytes.parse().ok());
         self.servers = servers::connect(&self.request.grok_home, stage);
         self.session.servers_are_there(&self.servers);
-        // The list is written after the model's first words.
+        // The real program reports the tools of servers only after the model's first words.
         self.lists_late = !self.servers.tools().is_empty();
         if !self.request.hooks_let_the_prompt_through() {
             stage.line(&self.end_line("cancelled"));
@@ -268,7 +268,7 @@ impl Imitation for Grok {
             let meant = input["tool_name"].as_str().unwrap_or_default();
             return Some(format!("Tool `{meant}` failed via `use_tool`: Tool not found: {meant}"));
         }
-        // A server's tool also answers to its own name.
+        // The CLI also accepts a tool of a server under the tool's own name.
         let is_offered = is_offered || servers::meant(call, &self.servers).is_some();
         (!is_offered).then(|| {
             format!(

@@ -78,7 +78,7 @@ pub trait Imitation {
     /// harness's reaction.
     fn trouble(&mut self, trouble: &Trouble<'_>, tries: u32, stage: &mut Stage) -> AfterFault;
 
-    /// Reacts to input or a signal in mid-turn. By default signals kill, and input is ignored.
+    /// Reacts to input or a signal during the turn. By default a signal kills the program, and input is ignored.
     fn heard(&mut self, heard: &Heard, stage: &mut Stage) -> Reaction {
         match heard {
             Heard::Signal(number) if !stage.ignores_signals() => Reaction::Die(*number),
@@ -94,8 +94,8 @@ pub trait Imitation {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Ask {
-    /// The first request, with the history if a conversation is taken up: what a test sees as having reached
-    /// the model.
+    /// The first request, with the history of a resumed conversation. Tests read it as the request that reached the
+    /// model.
     pub call: ModelCall,
     /// The vendor's name for the conversation, for scripts that count by conversation.
     pub conversation: Option<String>,
@@ -214,7 +214,7 @@ pub enum Reaction {
         /// True if a running tool is ended with its children; false if it keeps running.
         ends_tools: bool,
     },
-    /// Dies of this signal at once. Tools that run live on.
+    /// Ends at once by this signal. Running tools continue.
     Die(i32),
 }
 

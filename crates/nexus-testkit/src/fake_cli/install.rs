@@ -22,8 +22,8 @@ pub struct FakeCli {
 }
 
 impl FakeCli {
-    /// Installs a fake that is this very program, which therefore calls
-    /// [`run_if_invoked`](super::run_if_invoked) at the top of its `main`.
+    /// Installs this program itself as the fake. Its `main` must first call
+    /// [`run_if_invoked`](super::run_if_invoked).
     ///
     /// # Errors
     ///
@@ -41,8 +41,8 @@ impl FakeCli {
         Self::install_link(program, vendor.program(), script)
     }
 
-    /// Installs a fake named `name` that is this very program and no vendor's, which therefore calls
-    /// [`run_if_named`](super::run_if_named) at the top of its `main`.
+    /// Installs this program itself as a fake named `name`, which imitates no vendor. Its `main` must first call
+    /// [`run_if_named`](super::run_if_named).
     ///
     /// # Errors
     ///

@@ -128,7 +128,7 @@ fn huge_line(bytes: u64, stage: &mut Stage) {
 /// Starts a grandchild. `pipe` creates both of its pipes. If `waits`, waits for the end of the child.
 fn start_lingerer(how: &[&str], pipe: fn() -> Stdio, waits: bool) {
     match lingerer(how).stdout(pipe()).stderr(pipe()).spawn() {
-        // The one in the middle ends at once, and leaves its child without a parent.
+        // The child ends at once, so the grandchild loses its parent.
         Ok(mut child) if waits => drop(child.wait()),
         Ok(_) => {}
         Err(error) => complain(&format!("no grandchild: {error}")),

@@ -1,16 +1,15 @@
-//! Fake CLIs: a program that poses as a vendor's, so that everything up to the process boundary is real.
+//! Fake CLIs: a program that imitates a vendor's. So tests use real processes, pipes and signals.
 //!
 //! [`FakeCli::install`] puts a link named `claude`, `codex` or `grok` into a folder of its own, with a script
 //! beside it. The link leads to a program that calls [`run_if_invoked`] first thing in `main`: called by that
-//! name, it becomes the fake and never returns. The fake finds its script by its own name, so its environment
-//! may hold nothing of ours.
+//! name, it becomes the fake and never returns. The fake finds its script by its own path, so it needs no variable in its
+//! environment.
 //!
-//! A [`FakeScript`] either replays what a real CLI once wrote, with its timing, its end and any
-//! [`Misbehaviour`], or plays a neutral [`Scenario`](crate::sim::Scenario) as an imitation of the vendor's
-//! harness would: shell commands really run, files are really written, and the MCP servers that the program is given
-//! are really connected to, where and as the vendor's program does it. What the fake was given (arguments,
-//! environment, working directory, standard input) is noted beside the script, so that a test can check what
-//! was sent as strictly as what came back.
+//! A [`FakeScript`] can replay the output of a real CLI, with its timing, its end and any [`Misbehaviour`]. Or it plays a
+//! neutral [`Scenario`](crate::sim::Scenario) as an imitation of the vendor's harness. The imitation runs shell commands,
+//! writes files, and connects to the given MCP servers, as the vendor's program does. The fake records its inputs
+//! (arguments, environment, working directory, standard input) in the folder of the script, so that a test can check
+//! them.
 
 mod cast;
 mod claude;

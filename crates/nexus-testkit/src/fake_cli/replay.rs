@@ -21,7 +21,7 @@ pub struct Replay {
     pub time_scale: f64,
     /// True if it writes nothing before the first line of its standard input arrives.
     pub waits_for_input: bool,
-    /// Whether, at the end, it waits for its standard input to be closed.
+    /// True if it waits at the end until its standard input is closed.
     pub waits_for_end_of_input: bool,
     /// Files that it wrote, such as its own record of the conversation.
     pub files: Vec<WrittenFile>,

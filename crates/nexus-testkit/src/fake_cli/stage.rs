@@ -99,7 +99,7 @@ impl Stage {
         let _ = io::stderr().write_all(text.as_bytes());
     }
 
-    /// The next thing heard within `patience`; `None` if nothing was.
+    /// Returns the next input or signal. `None` if nothing arrives within `patience`.
     pub fn hear(&mut self, patience: Duration) -> Option<Heard> {
         if let Some(heard) = self.put_back.pop_front() {
             return Some(heard);
@@ -211,7 +211,7 @@ fn read_input(sender: &Sender<Heard>, notes: Option<PathBuf>) {
             Ok(_) => {}
         }
         if let Some(notes) = &mut notes {
-            // A full disk shows in the test that reads the notes.
+            // Ignore an error, such as a full disk: the test that reads the notes fails then.
             let _ = notes.write_all(&line);
         }
         let line = line.strip_suffix(b"\n").unwrap_or(&line);
@@ -219,11 +219,11 @@ fn read_input(sender: &Sender<Heard>, notes: Option<PathBuf>) {
             return;
         }
     }
-    // The fake may be over already.
+    // An error means that the fake CLI has ended.
     let _ = sender.send(Heard::EndOfInput);
 }
 
-/// Hears SIGINT, SIGTERM and SIGHUP from now on, instead of dying of them.
+/// Handles SIGINT, SIGTERM and SIGHUP from now on, so that they do not kill this process.
 fn listen_to_signals(sender: Sender<Heard>) {
     let (ready, is_ready) = channel();
     std::thread::spawn(move || {
@@ -235,7 +235,7 @@ fn listen_to_signals(sender: Sender<Heard>) {
                 let sender = sender.clone();
                 signal(kind).map(|mut signals| async move {
                     while signals.recv().await.is_some() {
-                        // The fake may be over already.
+                        // An error means that the fake CLI has ended.
                         let _ = sender.send(Heard::Signal(kind.as_raw_value()));
                     }
                 })
@@ -246,7 +246,7 @@ fn listen_to_signals(sender: Sender<Heard>) {
             futures::future::join_all(listeners).await;
         });
     });
-    // Without a listener signals kill, which the test will see.
+    // Without a listener a signal kills this process, and the test fails.
     let _ = is_ready.recv_timeout(Duration::from_secs(5));
 }
 
@@ -274,7 +274,7 @@ fn end_by_default(number: i32) -> ! {
 fn close_stdout() {
     // The descriptor is replaced, not closed, so that no other file takes its number.
     if let Ok(null) = File::options().write(true).open("/dev/null") {
-        // Failing leaves it open, which the test will see.
+        // If this fails, standard output stays open, and the test fails.
         let _ = rustix::stdio::dup2_stdout(&null);
     }
 }

@@ -1,4 +1,4 @@
-//! The person in front of the pages: a browser without a screen.
+//! A browser without a screen, which plays the user in front of the pages.
 
 use std::future::Future;
 use std::io;
@@ -27,8 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A browser that follows redirects, keeps its cookies and fills in forms, over plain HTTP/1.1. Clones share the
 /// cookies.
 ///
-/// Every visit begins at once, on a thread of its own, and goes on when the [`Visit`] is dropped: so a callback that
-/// shows a page to a person may send the browser there and return.
+/// Every visit begins at once, on a thread of its own, and continues when the [`Visit`] is dropped. So a callback that
+/// shows a page to the user can start a visit and return.
 #[derive(Clone, Debug, Default)]
 pub struct Browser {
     issuer: String,
@@ -58,7 +58,7 @@ impl Page {
 }
 
 impl Browser {
-    /// A browser that knows no issuer: for [`open`](Self::open) and [`submit`](Self::submit).
+    /// Creates a browser without an issuer, for [`open`](Self::open) and [`submit`](Self::submit).
     pub fn new() -> Self {
         Self::default()
     }
@@ -67,7 +67,7 @@ impl Browser {
         Self { issuer, cookies: Arc::default() }
     }
 
-    /// Opens the page of an [`Issuer`](super::Issuer) on which a person agrees, agrees, and follows the way back.
+    /// Opens the consent page of an [`Issuer`](super::Issuer), gives consent, and follows the redirect.
     pub fn approve(&self, url: &str) -> Visit<Page> {
         self.decide(url, "approve")
     }
@@ -77,7 +77,7 @@ impl Browser {
         self.decide(url, "decline")
     }
 
-    /// Agrees, and does not follow the way back: gives the URL that it leads to.
+    /// Gives consent like [`approve`](Self::approve), but returns the URL of the redirect instead of following it.
     pub fn approve_only(&self, url: &str) -> Visit<String> {
         let (browser, url) = (self.clone(), url.to_owned());
         Visit::begin(async move {
@@ -126,7 +126,7 @@ impl Browser {
         })
     }
 
-    /// Goes where `url` leads, redirect by redirect; only the first request carries the form.
+    /// Requests `url`, and follows all redirects. Only the first request contains the form.
     async fn follow(&self, mut url: Url, mut form: Option<String>) -> io::Result<Page> {
         for _ in 0..MAX_REDIRECTS {
             let response = self.request(&url, form.take().as_deref()).await?;
@@ -149,7 +149,7 @@ impl Browser {
         let stream = TcpStream::connect(address).await?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-        // An error of the connection shows in the answer.
+        // If the connection fails, the request below returns the error.
         tokio::spawn(connection);
         let target = url.as_str().strip_prefix(&url.origin().ascii_serialization()).unwrap_or("/");
         let target = target.split('#').next().unwrap_or("/");
@@ -181,7 +181,7 @@ impl Browser {
         (!pairs.is_empty()).then(|| pairs.join("; "))
     }
 
-    /// Keeps the cookies, wherever they are from: a person in a test visits one server. An empty one takes it away.
+    /// Stores cookies without their origin, because a browser in a test visits one server. An empty value deletes a cookie.
     fn keep_cookies(&self, response: &Response<Bytes>) {
         let mut cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner);
         for header in response.headers().get_all(SET_COOKIE) {

@@ -117,7 +117,7 @@ fn stand(state: &mut State, device_code: &str, user_code: Option<&str>) -> Stand
     }
 }
 
-/// The question of RFC 8628, at the token endpoint. `Err` is an answer; `Ok` is a login that has begun.
+/// Handles a poll of RFC 8628 at the token endpoint. `Ok` is the number of the new login; `Err` is the response without one.
 pub(super) fn poll(state: &mut State, manner: Manner, asked: &Fields) -> Result<u64, Box<Reply>> {
     let no = |code: &str, words: &str| Err(Box::new(Reply::refusal(manner, code, words)));
     let client_id = asked.value("client_id").unwrap_or_default();

@@ -151,7 +151,7 @@ impl Issuer {
         self.core.state().registered.clone()
     }
 
-    /// Changes how long access tokens live that are handed out from now on.
+    /// Changes the lifetime of access tokens that are issued from now on.
     pub fn set_access_token_life(&self, life: Duration) {
         self.core.state().rules.access_token_life = life;
     }

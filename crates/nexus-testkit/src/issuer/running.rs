@@ -67,7 +67,7 @@ async fn accept(core: Arc<Core>, listener: TcpListener) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors, or the client left already: the next may fare better.
+            // Either the process has no free descriptor, or the client has left. Wait a moment and accept the next client.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };

@@ -64,11 +64,11 @@ pub(super) enum Decision {
 /// Reason why a refresh token is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bad {
-    /// It is unknown, or belongs to another client.
+    /// The token is unknown, or belongs to another client.
     Unknown,
-    /// It is for another resource than the named one.
+    /// The token belongs to another resource than the request names.
     Elsewhere,
-    /// It was already spent: the login ends now.
+    /// The token was already spent: the login ends now.
     Reused,
     /// The login had already ended.
     Over,

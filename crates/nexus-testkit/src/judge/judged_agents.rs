@@ -1,4 +1,4 @@
-//! The table of judged agents, as it lies in the repository.
+//! The table of judged agents in the repository.
 
 use std::{
     collections::BTreeMap,

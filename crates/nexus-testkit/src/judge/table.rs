@@ -1,4 +1,4 @@
-//! The tables of versions, as they lie in the repository.
+//! The tables of versions in the repository.
 
 use std::{
     fmt, fs,

@@ -109,8 +109,8 @@ impl NatsServer {
         server
     }
 
-    /// A server with exactly the configuration that `text` makes of its port, its monitoring port and its store folder, with TLS.
-    /// It is not started yet.
+    /// Creates a server with TLS, without starting it. `text` returns its whole configuration from its port, its monitoring
+    /// port and its store folder.
     pub fn of_file(name: &str, text: impl FnOnce(u16, u16, &Path) -> String) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the server");
         let (port, monitoring_port) = (free_port(), free_port());
@@ -230,7 +230,7 @@ impl NatsServer {
     /// Stops the process with SIGSTOP, and returns when it has stopped. Its connections stay open and nothing answers.
     pub fn pause(&self) {
         let pid = self.signal(Signal::STOP);
-        // Its other threads run on for a moment after the signal. The state is looked at and left there, for the next pause.
+        // Other threads of the process run for a moment after the signal. `NOWAIT` leaves the state for the next pause.
         let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(pid), stopped).expect("the server stops");
     }
@@ -294,7 +294,8 @@ pub fn free_port() -> u16 {
     panic!("no port is free");
 }
 
-/// `program`, which the kernel ends when the thread ends that started it, where `setpriv` can ask for that.
+/// Returns the command for `program`. If `setpriv` is installed, the kernel kills the program when the thread that started it
+/// ends.
 fn command(program: &Path) -> Command {
     const SETPRIV: &str = "/usr/bin/setpriv";
     if !Path::new(SETPRIV).exists() {

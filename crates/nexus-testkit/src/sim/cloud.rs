@@ -106,7 +106,7 @@ pub(super) fn framed(mut answer: Answer) -> Answer {
                 }
             }
             other => {
-                // The beginning of an event becomes the beginning of a message.
+                // Frame the incomplete event, and cut the frame off, so that the client gets an incomplete message.
                 if !text.is_empty() {
                     let whole = frame_of(&std::mem::take(&mut text));
                     steps.push_back(Step::Send(whole.slice(..whole.len() - 6)));
@@ -116,7 +116,7 @@ pub(super) fn framed(mut answer: Answer) -> Answer {
                     Step::Repeat { bytes, left } if bytes.ends_with(b"\n\n") => {
                         Step::Repeat { bytes: frame_of(&bytes), left }
                     }
-                    // A part of an event without end.
+                    // The repeated bytes are not a whole event, so they get no frame.
                     Step::Repeat { bytes, left } => Step::Repeat { bytes, left },
                     other => other,
                 });

@@ -1,4 +1,4 @@
-//! Scenarios with a name, for a person at a terminal and for suites that want the usual weather.
+//! Scenarios with a name, for a user at a terminal and for test suites.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -26,7 +26,7 @@ impl Named {
     }
 }
 
-/// The text before a fault strikes, and the text after it was survived.
+/// Text before the fault. [`WHOLE`] is the text after a successful retry.
 const HALF: &str = "This answer breaks off in the middle of a";
 const WHOLE: &str = "This answer came whole.";
 

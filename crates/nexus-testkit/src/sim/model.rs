@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::server::Arrival;
 use super::wire::Answer;
 
-/// One entry of the catalogue. Written down, a bare name is an entry, too.
+/// One entry of the catalogue of models. In a scenario file, a string stands for a model that has only a name.
 ///
 /// ```
 /// use nexus_testkit::sim::Model;

@@ -1,4 +1,4 @@
-//! Names and arguments of the tools of Nexus's own loop, and of agents that no dialect belongs to.
+//! Names and arguments of the tools of Nexus's own loop, and of agents without a dialect of their own.
 
 use serde_json::{Value, json};
 

@@ -37,7 +37,7 @@ pub struct Reply {
     pub rate_limit: Option<RateLimit>,
     /// Headers added to the answer, verbatim. A header that HTTP cannot carry breaks the connection.
     pub headers: Vec<(String, String)>,
-    /// The id that all the tool calls of this reply have; each has its own if absent.
+    /// One id for all tool calls of this reply. `None` gives each call its own.
     pub call_id: Option<String>,
 }
 
@@ -215,7 +215,7 @@ impl Reply {
 }
 
 impl Default for Reply {
-    /// [`Reply::empty`], so that what a file leaves out is as usual.
+    /// Returns [`Reply::empty`], which supplies the fields that a scenario file leaves out.
     fn default() -> Self {
         Self::empty()
     }
@@ -276,16 +276,16 @@ pub enum Odd {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// It finished, or it called tools.
+    /// The model finished, or it called tools.
     #[default]
     End,
-    /// It reached the limit on output.
+    /// The model reached the limit on output.
     MaxTokens,
     /// It refused to answer.
     Refusal,
     /// A filter of the vendor's stopped it.
     ContentFilter,
-    /// It paused; the client may ask it to continue.
+    /// The model paused; the client may ask it to continue.
     Pause,
     /// The conversation filled its window.
     ContextExceeded,

@@ -1,4 +1,4 @@
-//! A tool call as a test means it, before a dialect gives it the names of one vendor's harness.
+//! A tool call in a neutral form, which a dialect converts to the names of one vendor's harness.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub enum ToolCall {
     },
     /// Creates a file.
     WriteFile {
-        /// Its path. All programs tried take one relative to the working directory.
+        /// Its path. All tested programs accept a path relative to the working directory.
         path: String,
         /// Its content; Codex's `apply_patch` ends every file with a newline.
         text: String,

@@ -13,7 +13,7 @@ const CONFIGURED: &str = "configured";
 /// Backends of each type, in the order in which a turn tries them. They contain no credential.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeBindings {
-    /// Words for the backends, by the name of the type.
+    /// Description of the backends of each type, by the name of the type.
     pub types: BTreeMap<String, String>,
 }
 

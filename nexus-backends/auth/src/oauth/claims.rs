@@ -24,7 +24,7 @@ const MAX_LIFE: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdentityClaims {
-    /// Claims for the account id that requests send beside the token.
+    /// Claims for the account id that requests send with the token.
     #[serde(default)]
     pub account: Vec<ClaimPath>,
     /// Claims for the person's email address.

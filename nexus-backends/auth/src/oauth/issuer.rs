@@ -33,7 +33,7 @@ pub struct Issuer {
     /// Address on this machine to which the issuer sends the browser back.
     #[serde(default)]
     pub redirect: Redirect,
-    /// Additional parameters of the authorization request, beside those of the standard.
+    /// Parameters of the authorization request in addition to those of the standard.
     #[serde(default)]
     pub authorize_parameters: BTreeMap<String, String>,
     /// Sign-in on another device.
@@ -42,7 +42,7 @@ pub struct Issuer {
     /// Revocation of a login.
     #[serde(default)]
     pub revocation: RevocationStyle,
-    /// Codes with which the issuer ends a login, beside those of RFC 6749 section 5.2 (`invalid_grant`,
+    /// Codes with which the issuer ends a login, in addition to those of RFC 6749 section 5.2 (`invalid_grant`,
     /// `invalid_client`, `unauthorized_client`), which are final at every issuer.
     #[serde(default)]
     pub final_codes: Vec<String>,

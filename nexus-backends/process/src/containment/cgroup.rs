@@ -180,7 +180,7 @@ fn remove(path: &Path) {
     }
 }
 
-/// Kills the processes of a dead host in a cgroup of `run`. Returns their number, and the processes that are left.
+/// Kills the processes that a killed program left in a cgroup of `run`. Returns their number, and the processes that are left.
 pub(crate) fn end_cgroup(path: &Path, run: &RunId, patience: Duration) -> (usize, Vec<LiveProcess>) {
     // Another program may have written the entry, so kill only in a cgroup with our name.
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -306,7 +306,7 @@ fn lay_out(
         layout = layout.with(["--setenv".into(), name.into(), value.into()]);
     }
     for (name, value) in sandbox.network.iter().flat_map(|_| SandboxNetwork::variables()) {
-        // The caller's proxy cannot be reached.
+        // Replace the caller's proxy: it cannot be reached from inside the sandbox.
         layout = layout.options(["--setenv", name, &value]);
     }
     Ok(layout.with(["--chdir".into(), command.folder.clone().into()]))

@@ -122,7 +122,7 @@ impl WorkspaceFolders {
     #[must_use]
     pub fn protected(&self) -> Vec<PathBuf> {
         let roots: Vec<PathBuf> = self.roots().cloned().collect();
-        // A repository that cannot be protected gets no commands; its git directories are then unknown.
+        // If this fails, the git directories of the root are unknown, and no command may run there.
         let named = roots.iter().flat_map(|root| own_git_directories(root, &roots).unwrap_or_default());
         roots.iter().map(|root| root.join(".git")).chain(named).chain(self.homes()).collect()
     }

@@ -351,6 +351,7 @@ impl Birth {
 impl Drop for Birth {
     fn drop(&mut self) {
         if let Some((mut child, mut hold)) = self.child.take() {
+            // The serving thread did not take over the child, so no other code ends and reaps it.
             let _ = hold.kill(DROP_PATIENCE);
             let _ = child.kill();
             let _ = child.wait();

@@ -47,7 +47,7 @@ pub(crate) struct ListedAgent {
     pub(super) with_model: ProcessPart,
     /// Parts that turn the agent's own tools off, but not those of the caller.
     pub(super) without_tools: Option<ProcessPart>,
-    /// Beginnings of the names of its own methods, if they lack the protocol's prefix for extensions. They change nothing.
+    /// Prefixes of methods that the agent adds to the protocol without its prefix for extensions. They have no effect on the turn.
     pub(crate) extensions: Vec<String>,
     /// True if it resumes its conversations in another process.
     pub(crate) resumes: bool,

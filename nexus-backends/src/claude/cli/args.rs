@@ -39,7 +39,7 @@ pub(super) enum OwnRules {
     /// They enforce the level.
     #[default]
     EnforceLevel,
-    /// They are in force beside the sandbox of Nexus.
+    /// The rules apply in addition to the sandbox of Nexus.
     BesideSandbox,
     /// They allow every tool of the level, because the sandbox of Nexus encloses the calls.
     LeftToSandbox,

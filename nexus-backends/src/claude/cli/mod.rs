@@ -199,7 +199,7 @@ impl Claude {
         }
     }
 
-    /// Returns what is known about the user's login without opening a file.
+    /// Returns the facts about the user's login that are visible without opening a file.
     fn login(&self) -> VisibleLogin {
         let variable =
             |name: &str| self.context.environment.get(name).filter(|value| !value.is_empty()).cloned();

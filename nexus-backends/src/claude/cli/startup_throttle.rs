@@ -101,7 +101,7 @@ impl QueuedProcess {
                 Ok(PollOutcome::Open) => return None,
                 Ok(PollOutcome::Wait) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "the start of processes with one login cannot be spaced");
+                    tracing::warn!(%error, "the starts of processes with one login cannot be spread over time");
                     return None;
                 }
             }

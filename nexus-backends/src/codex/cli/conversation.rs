@@ -108,6 +108,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
     let copied = io::copy(&mut source, &mut target).and_then(|_| fs::rename(&unfinished, to));
     if copied.is_err() {
+        // Return the error of the copy, even if the removal fails.
         let _ = fs::remove_file(&unfinished);
     }
     copied

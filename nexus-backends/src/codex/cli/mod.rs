@@ -123,7 +123,7 @@ backend_kind! {
     }
 }
 
-/// Settings of this program beside those of every CLI.
+/// Settings of this program in addition to those of every CLI.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct OwnSettings {
@@ -132,7 +132,7 @@ struct OwnSettings {
     login: PlanLogin,
 }
 
-/// By which login a plan is used, and with it at which endpoint.
+/// Login for a plan. It also decides the endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum PlanLogin {

@@ -150,7 +150,7 @@ impl ProcessRecord {
                 count => CallId::new(format!("{}#{count}", call.id)),
             };
             let (origin, effects) = match callers {
-                // The call has an output, but it did not come from the caller.
+                // The caller never received this call: the output is the refusal of the program. So the tool has not run.
                 Some(_) if call.output.is_some() => (ToolOrigin::Caller, Effects::None),
                 Some(own) => (ToolOrigin::Caller, own.effects(&call.name)),
                 None if call.output.as_deref().is_some_and(mcp_config::is_unsupported) => {

@@ -1,4 +1,4 @@
-//! What the errors and the headers of the Messages API say: limits, and the setting that avoids an error.
+//! Reads limits from the headers of the Messages API, and names the setting that avoids an error.
 
 use std::time::SystemTime;
 

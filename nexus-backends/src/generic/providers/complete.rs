@@ -24,7 +24,7 @@ pub(super) fn settings(
     let has_own_address = entry.contains_key("base_url");
     let mut settings = row.settings.clone();
     if let Some(signature) = &row.sigv4 {
-        // Not of an entry that is not a text, because the check of the parameters rejects it.
+        // Skip a region that is not a text: the check of the parameters rejects it.
         if let Some(region) = entry.get("region").and_then(Value::as_str) {
             if !is_scope_name(region) {
                 let reason = "must be the name of a region in lower case, such as us-east-1";

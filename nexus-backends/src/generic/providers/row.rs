@@ -31,7 +31,7 @@ pub(crate) struct ProviderRow {
     pub(super) path: Option<String>,
     /// Parameters in the query of every call.
     pub(super) query: BTreeMap<String, String>,
-    /// StreamFraming of streamed answers. Default: sse.
+    /// Framing of streamed answers. Default: sse.
     pub(super) framing: StreamFraming,
     /// Members that an entry must have for the address, each with its meaning, such as `{ region: "AWS region" }`.
     pub(super) parameters: BTreeMap<String, String>,
@@ -108,7 +108,7 @@ impl ProviderRow {
         }
         check_web_url("base_url", Some(&self.base_url))?;
         let path = self.path.as_deref().unwrap_or("/");
-        // Of the words in a path, only the model is not a parameter.
+        // Every word in braces is a parameter, except the model in a path.
         let names = placeholders(&self.base_url).map(|name| ("base_url", name));
         let in_path = placeholders(path).filter(|name| *name != "model").map(|name| ("path", name));
         for (key, name) in names.chain(in_path) {

@@ -109,7 +109,7 @@ pub(in crate::grok) const SWITCHES: [(&str, &str); 18] = [
     // Otherwise the CLI submits a failed turn up to four times, which takes at least 46 seconds. Each submission is
     // retried according to `max_retries` anyway.
     ("GROK_TURN_TRANSIENT_RETRY", "0"),
-    // Use a credential until it expires, even if it expires with the turn.
+    // By default the CLI rejects a credential in its last 300 seconds. A turn may be shorter than that.
     ("GROK_AUTH_EARLY_INVALIDATION_SECS", "0"),
     ("GROK_CLAUDE_MCPS_ENABLED", "0"),
     ("GROK_CLAUDE_HOOKS_ENABLED", "0"),

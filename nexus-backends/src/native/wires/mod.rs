@@ -44,7 +44,7 @@ pub(crate) enum AnswerFormat {
     Instructed,
 }
 
-/// Conversation of a handle.
+/// Conversation that a resume handle continues.
 #[derive(Debug)]
 pub(crate) struct Resumed {
     pub(crate) transcript: Box<dyn Transcript>,

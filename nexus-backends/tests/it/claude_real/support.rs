@@ -1,4 +1,4 @@
-//! How Claude Code is set up before the simulator, and what its tests ask of a turn.
+//! How Claude Code is set up against the simulator, and what its tests ask of a turn.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ macro_rules! with_each_program {
 pub(crate) use with_each_program;
 
 impl Stage {
-    /// A backend with an API key, before a simulator that plays `scenario`.
+    /// A backend with an API key, against a simulator that plays `scenario`.
     pub(crate) fn metered(program: &Path, scenario: impl Into<Scenario>) -> Self {
         let sim = Sim::start(Dialect::Anthropic, scenario).unwrap();
         let settings = json!({

@@ -1,4 +1,4 @@
-//! How Codex is set up before the simulator.
+//! How Codex is set up against the simulator.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +19,7 @@ pub(crate) type Stage = stage::Stage<CodexCli>;
 pub(crate) const TOKEN: &str = "canary-token-of-a-plan";
 
 impl Stage {
-    /// A backend with a token, before a simulator that plays `scenario`.
+    /// A backend with a token, against a simulator that plays `scenario`.
     pub(crate) fn new(scenario: impl Into<Scenario>) -> Self {
         let sim = Sim::start(Dialect::Responses, scenario).unwrap();
         let settings = json!({
@@ -32,7 +32,7 @@ impl Stage {
             .with_variable("OPENAI_API_KEY", "canary-stray-key")
     }
 
-    /// The same, before a simulator that plays another scenario.
+    /// The same, against a simulator that plays another scenario.
     pub(crate) fn playing(mut self, scenario: impl Into<Scenario>) -> Self {
         self.sim = Sim::start(Dialect::Responses, scenario).unwrap();
         let url = self.sim.base_url();

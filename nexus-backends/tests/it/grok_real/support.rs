@@ -1,4 +1,4 @@
-//! How Grok Build is set up before the simulator, and what its tests ask of a turn.
+//! How Grok Build is set up against the simulator, and what its tests ask of a turn.
 
 use nexus_backends::grok::cli::GrokCli;
 use nexus_core::{EventEnvelope, TurnHost, TurnRequest};
@@ -17,7 +17,7 @@ pub(crate) type Stage = stage::Stage<GrokCli>;
 pub(crate) const TOKEN: &str = "canary-of-the-credential-that-nobody-may-read";
 
 impl Stage {
-    /// A backend with a subscription's token, before a simulator that plays `scenario`.
+    /// A backend with a subscription's token, against a simulator that plays `scenario`.
     pub(crate) fn new(scenario: impl Into<Scenario>) -> Self {
         Self::before(Sim::start(Dialect::Xai, scenario).unwrap())
     }

@@ -1,4 +1,4 @@
-//! A turn of a native backend before the simulator, and recorded requests.
+//! A turn of a native backend against the simulator, and recorded requests.
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! A real program before a simulator, with folders of its own. How each vendor's is set up is told beside that
+//! A real program against a simulator, with folders of its own. How each vendor's is set up is told beside that
 //! vendor's tests.
 
 use std::{

@@ -398,7 +398,7 @@ impl JetStreamStore {
         let index = self.0.followed.index();
         let status = |queue: &str| {
             let mut status = QueueStatus { queue: queue.to_owned(), waiting: [0; 4], taken: 0, oldest: None };
-            // Count an expired message with a lapsed lease: it ends only when it is taken.
+            // An expired message with a lapsed lease still counts: the next `take` that reaches it ends it.
             let counts = |entry: &IndexedMessage| entry.is_taken() || !entry.is_expired(now);
             for (_, entry) in index.waiting(queue, now).filter(|(_, entry)| counts(entry)) {
                 status.waiting[usize::from(entry.priority.min(3))] += 1;
@@ -476,7 +476,7 @@ pub(super) fn stored(read: &StreamMessage) -> Result<Envelope, BrokerError> {
 pub(super) fn id_of(number: u64, payload: &[u8]) -> String {
     let json: Option<Value> = serde_json::from_slice(payload).ok();
     let id = json.as_ref().and_then(|json| json.get("message_id")?.as_str());
-    // An id has at most 256 bytes.
+    // A valid id has at most 256 bytes. Name any other message by its number.
     id.filter(|id| id.len() <= 256).map_or_else(|| format!("number {number}"), ToOwned::to_owned)
 }
 

@@ -31,8 +31,9 @@ const VISIBLE_WITHIN: Duration = Duration::from_secs(3);
 
 /// Watch on the database file and its write-ahead log. Each commit of any process writes to one of them.
 ///
-/// The system reports a commit too early: SQLite writes to the log, flushes it, and only then makes the commit visible, in shared memory, of
-/// which the system reports nothing. So a task reads the version of the database after a report, until it has changed.
+/// The system reports a commit too early. SQLite first writes to the log and flushes it. Only then it makes the commit visible, by a
+/// write to shared memory that the system does not report. So after a report a task reads the version of the database until it has
+/// changed.
 pub(super) struct DatabaseReports {
     changes: Arc<watch::Sender<()>>,
     looking: AbortHandle,
@@ -49,7 +50,7 @@ impl DatabaseReports {
     ) -> Option<Self> {
         let polled =
             |error: &dyn std::fmt::Display| tracing::debug!(%error, "the file of messages is polled");
-        // SQLite writes beside the target of a link.
+        // SQLite creates its log next to the target of a link, so watch the folder of the target.
         let path = &path.canonicalize().inspect_err(|error| polled(error)).ok()?;
         let changes = Arc::new(watch::Sender::new(()));
         let (reported, reports) = watch::channel(());
@@ -100,7 +101,7 @@ impl Drop for DatabaseReports {
 }
 
 /// Notifies `changes` when the version has changed after a report, and when the version or the stamps have changed without one. Ends when
-/// nobody reports any more.
+/// no reporter is left.
 async fn look<V: PartialEq, F: Future<Output = V>, S: PartialEq>(
     mut reports: watch::Receiver<()>,
     changes: Arc<watch::Sender<()>>,

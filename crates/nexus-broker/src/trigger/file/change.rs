@@ -33,7 +33,7 @@ impl FileChange {
             if scan.files.is_empty() && !schedule.deleted {
                 return None;
             }
-            // States without a file are all alike.
+            // Without a file every state has the same text, so name the occurrence by the change.
             let occurrence = if scan.files.is_empty() {
                 hashed(format!("{before}>{state}").as_bytes())[..32].to_owned()
             } else {

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// Waits until a changed state has been quiet for long enough.
 #[derive(Debug)]
 pub(super) struct Settling {
-    /// Last state that fired or was skipped.
+    /// Last state of the watched files for which the trigger fired, or which it skipped.
     decided: String,
     /// Newest state that differs from `decided`, and the time since which it has not changed.
     pending: Option<(String, Instant)>,
@@ -51,12 +51,12 @@ impl Settling {
         if left.is_zero() { Settled::Quiet } else { Settled::Wait(left) }
     }
 
-    /// Returns the last state that fired or was skipped.
+    /// Returns the last state for which the trigger fired, or which it skipped.
     pub(super) fn decided(&self) -> &str {
         &self.decided
     }
 
-    /// Sets the state that has fired or was skipped.
+    /// Records that the trigger fired for a state, or skipped it.
     pub(super) fn decide(&mut self, state: String) {
         self.decided = state;
         self.pending = None;

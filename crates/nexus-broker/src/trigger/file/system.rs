@@ -45,6 +45,7 @@ impl Touched {
             }
             _ => paths.1 = true,
         }
+        // Release the lock before the wake, because the woken task takes it.
         drop(paths);
         self.wake.notify_one();
     }

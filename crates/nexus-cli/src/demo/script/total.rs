@@ -178,7 +178,7 @@ fn printed_sums(lines: &[&str], pairs: &[(i64, i64)]) -> Vec<ObservedSum> {
     pairs.iter().map(sum).collect()
 }
 
-/// Returns what `total.sh` prints for two numbers, from its text. `None` if it has a line of another form.
+/// Returns the output of `total.sh` for two numbers, from its text. `None` if it has a line of another form.
 fn evaluate(lines: &[&str], left: i64, right: i64) -> Option<i64> {
     let mut variables: Vec<(&str, i64)> = Vec::new();
     let mut printed = None;

@@ -1,4 +1,4 @@
-//! The `nexus` command before a simulated model.
+//! The `nexus` command against a simulated model.
 
 use std::{
     fs::{self, File},

@@ -1,4 +1,4 @@
-//! The `nexus` command before simulated models of two vendors, which answer as a function says.
+//! The `nexus` command against simulated models of two vendors, which answer as a function says.
 
 use std::{
     fs,

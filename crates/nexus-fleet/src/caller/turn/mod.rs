@@ -64,6 +64,8 @@ pub(super) async fn run(
         let begin = RemoteTurn::begin(backend, request, &host, &span, (deadline, &is_sent));
         let mut begin = std::pin::pin!(span.run(begin));
         let failure = tokio::select! {
+            // `biased`: check the cancellation and the deadline first, so that a turn that is already over is not
+            // sent.
             biased;
             () = cancel.cancelled() => Failure::cancelled(),
             () = until(deadline) => {
@@ -231,7 +233,7 @@ impl<'b> RemoteTurn<'b> {
         self.stopping = Some(Stopping { failure, until: Instant::now() + time });
         match self.guard.worker {
             Some(_) => self.tell(WorkerCommand::Cancel),
-            // If no worker has started it, taking it back prevents any start.
+            // No worker is known to have started the turn. Removing it from the queue prevents a later start.
             None => self.looking = Some(end::take_back(self.guard.address()).boxed()),
         }
     }

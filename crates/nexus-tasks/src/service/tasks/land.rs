@@ -27,7 +27,7 @@ use crate::{
 /// Longest wait for another process that tidies up after a task that ended. Source: our own bound; removing the copies of a large
 /// project takes minutes.
 const TIDY_PATIENCE: Duration = Duration::from_secs(120);
-/// Most bytes of an obstacle in an answer.
+/// Maximum number of bytes of an obstacle in an answer.
 const MOST_OBSTACLE_BYTES: usize = 2_000;
 
 impl Tasks {

@@ -72,7 +72,7 @@ impl Tasks {
 }
 
 impl TasksCore {
-    /// Frames a task, unless another process framed it meanwhile. The caller holds its lock.
+    /// Frames a task, unless another process framed it meanwhile. The caller owns its lock.
     async fn frame_if_due(
         &self,
         task: &Task,
@@ -102,7 +102,7 @@ impl TasksCore {
         let parts = read(task, ReportParts::read).await?;
         let progress = job.map(TaskJob::progress);
         let mut report = parts.report(progress.as_deref());
-        // The answer has the progress beside the report.
+        // The answer has a field of its own for the progress, so leave it out of the report.
         report.progress = None;
         Ok(TaskFramed {
             running: job.is_some(),
@@ -112,7 +112,7 @@ impl TasksCore {
     }
 }
 
-/// Stores the caller's answers, if any. Returns whether the task has to be framed.
+/// Stores the caller's answers, if any. Returns true if the task has to be framed.
 fn is_to_be_framed(task: &Task, answers: Option<Vec<String>>) -> Result<bool, TaskError> {
     task.update(|state, data| {
         let questions = match &state.status {

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{store::Task, task_error::TaskError};
 
-/// Most bytes of a changed file's path in an answer.
+/// Maximum number of bytes of a changed file's path in an answer.
 const MOST_PATH_BYTES: usize = 1_000;
 
 impl Tasks {

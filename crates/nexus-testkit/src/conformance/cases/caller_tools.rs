@@ -159,7 +159,7 @@ pub(crate) async fn a_call_that_is_not_approved_is_not_made(trial: &Trial<'_>) -
 /// The model's last words.
 pub(super) const ANSWER: &str = "A bird.";
 
-/// A tool that reads and takes a word.
+/// Returns the definition of a tool without side effects that takes one word.
 pub(super) fn tool(name: &str) -> ToolDefinition {
     let schema = json!({ "type": "object", "properties": { "word": { "type": "string" } } });
     ToolDefinition::new(name, "Takes a word.", schema).with_effects(Effects::Read)
@@ -226,13 +226,13 @@ fn hanging() -> CaseTools {
     CaseTools::one(tool("lookup"), |_| std::future::pending())
 }
 
-/// The model begins so, and answers at once; then it begins so, calls a tool, and answers.
+/// Runs two turns in which the model starts with `beginning`. In the first it then answers, in the second it calls a tool first.
 async fn begins_with(trial: &Trial<'_>, beginning: Reply) -> Verdict {
     let tools = Arc::new(lookup("a long-legged bird"));
     let (staged, turn) = turn_with(trial, beginning.clone().and_text(ANSWER), &tools, |it| it).await?;
     let text = &turn.result()?.text;
     ensure(text.ends_with(ANSWER), "answer", || short(text))?;
-    // Another process, or another request, would say it again.
+    // A second request would mean that the backend repeated the answer.
     same("model calls", &staged.model_calls().len(), &1)?;
     let script = Scenario::new([beginning.and_call(look_up(trial)), Reply::text(ANSWER)]);
     let (_, turn) = turn_with(trial, script, &tools, |it| it).await?;
@@ -247,7 +247,7 @@ async fn hanging_turn(trial: &Trial<'_>, limits: Limits) -> Result<(Arc<CaseTool
     Ok((tools, turn))
 }
 
-/// The turn whose tool hung ended as `kind`, soon after `limit`.
+/// Checks that a turn with a hanging tool ended as `kind`, soon after `limit`.
 async fn is_ended(
     trial: &Trial<'_>,
     tools: &CaseTools,
@@ -274,7 +274,7 @@ async fn is_let_go(tools: &CaseTools) -> Verdict {
     ensure(waited.is_ok(), "the tool is let go", || format!("it runs {AFTERWARDS:?} after the turn"))
 }
 
-/// The one call failed, and the turn ended well all the same.
+/// Checks that the only call failed, and that the turn succeeded nevertheless.
 pub(super) fn failed_and_went_on(turn: &Observed) -> Verdict {
     let result = turn.result()?;
     same_text("answer", &result.text, ANSWER)?;

@@ -1,5 +1,5 @@
-//! Stopping: by the token and by the drop, while the model speaks and while a tool runs; and that nothing of the
-//! turn is left.
+//! Stopping a turn: by the cancel token or by dropping it, while the model answers or a tool runs. Nothing of the turn
+//! may remain.
 
 use std::time::Duration;
 
@@ -130,7 +130,7 @@ pub(crate) async fn a_process_that_hides_ends_with_the_drop(trial: &Trial<'_>) -
     nobody_hides(trial).await
 }
 
-/// The tool is done, and the model speaks on.
+/// Returns a script in which the tool has ended and the model stops in the middle of its answer.
 fn hiding_tool(belt: &Toolbelt<'_>) -> Scenario {
     Scenario::new([Reply::call(belt.shell(HIDING_TOOL)), Reply::text(HALF).stalled()])
 }

@@ -184,7 +184,7 @@ fn strange_states(trial: &Trial<'_>, state: &Value) -> Vec<Value> {
         for text in &texts {
             let mut strange = state.clone();
             if let Some(found) = strange.pointer_mut(&place) {
-                // An unchanged state would name the real conversation.
+                // Skip a text that equals the original: the state would still name the real conversation.
                 if found.as_str() != Some(text) {
                     *found = Value::String(text.clone());
                     states.push(strange);

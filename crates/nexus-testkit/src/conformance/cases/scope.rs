@@ -1,5 +1,5 @@
-//! The session that decides on calls: what a participant may not use is never asked, every call that gets as far is decided on and written
-//! down, and the budget is the session's.
+//! The session decides on calls. It never runs a tool that is out of scope, it decides on every call that reaches it and records the
+//! decision, and it enforces the budget.
 
 use std::sync::Arc;
 

@@ -96,7 +96,8 @@ pub(crate) async fn the_hosts_own_variables_reach_no_child(trial: &Trial<'_>) ->
     Ok(())
 }
 
-/// Says whether a variable holds the credential, in words that no redactor takes out.
+/// Command that prints `of-the-token-1` if a variable contains the credential, and otherwise `of-the-token-0`. No redactor removes
+/// these texts.
 const COUNT: &str = "echo of-the-token-$(env | grep -c canary-token- | sed 's/[1-9][0-9]*/1/')";
 
 pub(crate) async fn a_tool_sees_no_credential_and_no_variable_but_those_named(trial: &Trial<'_>) -> Verdict {

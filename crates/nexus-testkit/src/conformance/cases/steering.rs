@@ -116,7 +116,7 @@ pub(crate) async fn input_during_the_last_answer_is_not_delivered(trial: &Trial<
 
 pub(crate) async fn input_is_refused_at_once_where_it_cannot_be_delivered(trial: &Trial<'_>) -> Verdict {
     let staged = trial.stage(Reply::text(ANSWER).paced(2, Duration::from_millis(200))).await?;
-    // A turn that does not begin has an end as well.
+    // A turn that is cancelled before it begins must also settle its waiting inputs.
     let (steering, cancel) = (Steering::new(), CancelToken::new());
     cancel.cancel();
     let sent = steering.send("Hello?");

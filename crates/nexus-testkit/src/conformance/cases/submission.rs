@@ -25,7 +25,7 @@ use crate::{
     sim::{Reply, Scenario, ToolCall},
 };
 
-/// Running time of the tool that is called beside a submission.
+/// Running time of the tool that is called together with a submission.
 const AT_WORK: Duration = Duration::from_millis(300);
 
 /// Time for each character of a further model call. Its whole answer takes longer than a turn may.
@@ -184,7 +184,7 @@ pub(crate) async fn what_is_called_after_a_submission_is_not_asked(trial: &Trial
     same("model calls", &staged.model_calls().len(), &1)
 }
 
-/// The turn ends with a submission that the model makes in `reply`, though it would go on.
+/// Checks that the turn ends with the submission in `reply`, although the model has a further reply.
 async fn ends_with(trial: &Trial<'_>, reply: Reply) -> Verdict {
     let place = Submission::new();
     let slow = Reply::text("Is there anything else?").paced(1, SLOWLY);
@@ -195,7 +195,7 @@ async fn ends_with(trial: &Trial<'_>, reply: Reply) -> Verdict {
     let statuses: Vec<_> = result.tool_calls.iter().map(|call| call.status).collect();
     same("status", &statuses, &vec![ToolCallStatus::Succeeded])?;
     ensure(turn.took < SLOWLY * 15, "the turn ends at once", || format!("{:?}", turn.took))?;
-    // A stopped program has counted its usage so far.
+    // The result contains the usage up to the stop of the program.
     ensure(result.usage.output_tokens.is_some_and(|tokens| tokens > 0), "usage", || short(&result.usage))
 }
 

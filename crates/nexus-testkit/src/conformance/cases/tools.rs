@@ -184,7 +184,7 @@ pub(crate) async fn a_tool_of_the_callers_is_answered_by_the_caller(trial: &Tria
     same("calls of the result", &result.tool_calls.len(), &1)
 }
 
-/// The model tries by a tool and by a shell; neither file is there afterwards.
+/// Checks that the model cannot write a file, neither with a tool nor with a shell.
 async fn cannot_write(trial: &Trial<'_>, access: ToolAccess, by_tool: &Path, by_shell: &Path) -> Verdict {
     let tool = ToolCall::write_file(by_tool.to_string_lossy(), "escaped");
     let shell = ToolCall::shell(format!("echo escaped > '{}'", by_shell.display()));

@@ -1,4 +1,4 @@
-//! Tokens and money: as reported, or not at all.
+//! Usage and cost: the backend returns the vendor's numbers, or none.
 
 use nexus_core::{ToolAccess, TurnResult, Usage};
 
@@ -10,7 +10,7 @@ use crate::{
     sim::{Reply, Scenario, Usage as Counted},
 };
 
-/// No two sums of these are the same.
+/// Usage whose counts have distinct sums, so that a wrong sum is noticed.
 const COUNTED: Counted =
     Counted { input: 1_003, cached: 200, cache_write: 0, output: 41, reasoning: 7, cost_ticks: None };
 

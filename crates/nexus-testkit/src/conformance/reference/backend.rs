@@ -32,7 +32,7 @@ impl ReferenceBackend {
         Self { id: "reference".into(), model, home, environment, harness: Support::Yes, credential: None }
     }
 
-    /// The same with a credential of `source` in every call.
+    /// Sends a credential of `source` with every call.
     #[must_use]
     pub fn with_credential(mut self, source: Arc<dyn CredentialSource>) -> Self {
         self.credential = Some(source);

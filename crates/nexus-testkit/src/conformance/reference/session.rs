@@ -85,7 +85,7 @@ pub(super) fn keep(
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Closing would not do while a process that was just forked has a copy of the handle.
+        // Unlock explicitly: a process that was just forked has a copy of the handle, so closing alone would not unlock.
         let _ = self.in_use.unlock();
     }
 }

@@ -72,7 +72,7 @@ impl Session {
 }
 
 impl Sandbox {
-    /// Why the call is not let through, in the vendor's words.
+    /// Returns the reason for denying the call, in the vendor's words.
     pub(super) fn objection(&self, call: &ToolCall, servers: &Servers) -> Option<String> {
         let name = super::tool_name(call);
         if self.is_missing(call, servers) {

@@ -134,7 +134,7 @@ impl Wire {
         };
         let mut result = json!({ "tool_use_id": id, "type": "tool_result", "content": content });
         if answer.outcome.is_err() {
-            // A failure carries the text only.
+            // Claude Code reports the result of a failed call as text, without its other blocks.
             (result["content"], result["is_error"]) = (json!(told), json!(true));
         }
         let whole = match &answer.outcome {
@@ -268,7 +268,7 @@ impl Wire {
 
     fn event(&self, event: &Value, stage: &mut Stage) {
         if !self.is_streamless {
-            // The real one writes the type first, and readers may rely on it.
+            // Claude Code writes the type first, and readers may rely on that.
             let line = format!(
                 "{{\"type\":\"stream_event\",\"event\":{},\"session_id\":\"{}\",\"parent_tool_use_id\":null}}\n",
                 type_first(event),

@@ -46,7 +46,7 @@ impl ThreadServers {
         Self { servers, tables }
     }
 
-    /// Why the thread cannot start: servers that it requires, and that are not there.
+    /// Returns the error of the thread if a required server failed.
     pub(super) fn lacks(&self) -> Option<String> {
         let failed = self.servers.states().filter_map(|(name, failure)| Some((name, failure?)));
         let needed = failed.filter(|(name, _)| self.tables[*name]["required"] == true);
@@ -105,7 +105,7 @@ impl ThreadServers {
         self.enabled().find(|known| known.server == *server && known.name == *tool)
     }
 
-    /// Begins a call, or returns the reason why it is not made.
+    /// Begins a call, or returns the reason for denying it.
     pub(super) fn call(&self, call: &ToolCall) -> Option<Result<ServerCall, String>> {
         let tool = self.tool(call)?;
         let mode = &self.tables[&tool.server]["default_tools_approval_mode"];

@@ -49,7 +49,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// A new one, as `params` of `thread/start` ask for it.
+    /// Creates a conversation from the `params` of `thread/start`.
     pub(super) fn start(params: &Value, given: &Given) -> Self {
         let id = fresh_id(1);
         let path = sessions(given).join(format!("rollout-2026-01-01T00-00-00-{id}.jsonl"));
@@ -106,7 +106,7 @@ impl Session {
         self.note("response_item", &json!({ "type": "message", "role": role, "content": content }));
     }
 
-    /// Why a call is not let through, in the program's words.
+    /// Returns the reason for denying a call, in the program's words.
     pub(super) fn objection(&self, call: &ToolCall, config: &Config) -> Option<String> {
         let name = super::tool_name(call);
         let is_known =

@@ -60,7 +60,7 @@ impl Wire {
         self.item("item/completed", &item, stage);
     }
 
-    /// A model call begins: what another one left open stays so.
+    /// Begins a model call. Items that an earlier call left open are not ended.
     pub(super) fn call_begins(&mut self) {
         (self.reasoning, self.message) = (None, None);
     }

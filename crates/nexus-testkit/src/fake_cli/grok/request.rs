@@ -191,7 +191,7 @@ fn find_session(grok_home: &Path, id: &str) -> Result<PathBuf, String> {
     folders.find(|folder| folder.is_dir()).ok_or_else(|| format!("Couldn't load session {id}"))
 }
 
-/// The tools that the filters leave. An empty or unknown list leaves them all, as with the real one.
+/// Returns the tools that the filters allow. An empty or unknown list allows all, as in the real program.
 fn offered_tools(given: &Given) -> Vec<Tool> {
     let names = |flag: &str| -> Option<Vec<String>> {
         given.value_of(flag).map(|list| list.split(',').map(str::to_owned).collect())

@@ -20,7 +20,7 @@ use super::{Answer, Server, ServerCall, ServerTool, http::Plain};
 /// Time limit for the thread to close its connections.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Most calls of one server that are on the wire at once.
+/// Maximum number of calls of one server that are on the wire at once.
 const MAX_CALLS: usize = 256;
 
 /// Parameters of a program's first requests to a server.
@@ -75,7 +75,7 @@ impl Servers {
                     runtime.shutdown_timeout(FAREWELL);
                 }
                 Err(error) => {
-                    // One report of a thread that has ended is enough.
+                    // Ignore an error: no one receives the report if the fake CLI has ended.
                     let _ = report.send(("*".to_owned(), Err(error.to_string())));
                 }
             }
@@ -174,7 +174,7 @@ async fn serve(
             Ok(Err(reason)) => Err(reason),
             Err(_elapsed) => Err(format!("no connection after {:?}", handshake.patience)),
         };
-        // The fake may be over already.
+        // An error means that the fake CLI has ended.
         let _ = report.send((name, outcome));
     }
     while let Some(order) = orders.recv().await {
@@ -233,7 +233,7 @@ async fn carry(peer: Peer<RoleClient>, order: Order) {
         answered = peer.call_tool_once(params) => answered,
         _ = order.taken_back => return,
     };
-    // The fake may be over already.
+    // An error means that the fake CLI has ended.
     let _ = order.answer.send(answer(answered));
 }
 

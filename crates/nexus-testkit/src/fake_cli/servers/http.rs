@@ -69,7 +69,7 @@ impl Plain {
         let stream = tokio::net::TcpStream::connect(authority.as_str()).await?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(other)?;
-        // Its end shows in the response.
+        // If the connection fails, `send_request` returns the error.
         tokio::spawn(connection);
         sender.send_request(request).await.map_err(other)
     }

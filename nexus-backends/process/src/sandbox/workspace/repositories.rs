@@ -72,14 +72,14 @@ impl Repositories {
         let (mut repositories, mut closed) = (0_usize, 0_usize);
         // Upper levels first, so that the bounds cut off the deepest.
         while let Some(folder) = folders.pop_front() {
-            // A listed folder is not always open to look-ups, which the mounts below it need.
+            // A folder can allow a listing but no access to its entries, which the mounts below it need. So test both.
             let listed = folder.join(".").symlink_metadata().and_then(|_| fs::read_dir(&folder));
             let entries = match listed {
                 Ok(entries) => entries,
                 Err(error) if folder == root => return Err(cannot_search(root, &error)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => {
-                    // It may contain a repository, and a program could open it again.
+                    // The folder may contain a repository, and a program could make the folder readable again.
                     closed += 1;
                     if closed > MAX_CLOSED_FOLDERS {
                         return Err(cannot_search(&folder, &error));

@@ -91,7 +91,8 @@ impl GeminiReader {
             self.reading.text(&half, events);
         }
         let (mut items, mut answer, mut submitted) = (Vec::new(), String::new(), None);
-        // Only the first of several calls is signed. Without the answer's call, the next one is the first.
+        // Only the first of several calls is signed. If that call submits the answer, it is left out, so move its signature to the
+        // next call.
         let mut left = String::new();
         for (place, part) in self.answer.parts.take().into_iter().enumerate() {
             match part {

@@ -44,7 +44,7 @@ struct OpenBlock {
     signature: String,
     id: String,
     name: String,
-    /// The block as it came, if it goes back unchanged.
+    /// The block as received, if it must be sent back unchanged.
     raw: Option<Box<RawValue>>,
     /// Arguments in the start of a call.
     preset: String,
@@ -180,7 +180,7 @@ impl OpenBlock {
         OutputItem::Call(FunctionCall { call_id, name: self.name, namespace: None, arguments, raw: None })
     }
 
-    /// Returns thinking in the form in which it goes back.
+    /// Returns thinking in the form in which later requests send it back.
     fn thinking(self) -> Option<OutputItem> {
         let block = json!({ "type": "thinking", "thinking": self.text, "signature": self.signature });
         let raw = RawValue::from_string(block.to_string()).ok()?;

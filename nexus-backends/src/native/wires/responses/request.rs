@@ -179,7 +179,7 @@ impl ResponsesTranscript {
         Some((conversation, left_out))
     }
 
-    /// Adds an item of a handle. It goes back to its origin byte for byte.
+    /// Adds an item of a resumed conversation. An item that only its server can read is sent back byte for byte.
     fn stored(&mut self, item: Arc<Item>) {
         if let Item::Call { id: call, .. } | Item::Result { call, .. } = &*item {
             self.calls_before.insert(call.clone());
@@ -381,7 +381,7 @@ impl ResponsesTranscript {
         self.push(is_reasoning, None, |into| into.extend_from_slice(json.as_bytes()));
     }
 
-    /// Adds an item. Without its stored form, that is read from the JSON.
+    /// Adds the JSON of an item, which `write` appends. If `item` is `None`, it is parsed from that JSON.
     fn push(&mut self, is_reasoning: bool, item: Option<Arc<Item>>, write: impl FnOnce(&mut Vec<u8>)) {
         if !self.items.is_empty() {
             self.items.push(b',');
@@ -396,7 +396,7 @@ impl ResponsesTranscript {
         self.has_reasoning |= is_reasoning;
     }
 
-    /// Replaces the last item's stored form, which has a failure only as text, by one that states it. A sealed form stays.
+    /// Replaces the last item by `item`, which marks a failure explicitly and not only as text. A sealed form stays.
     fn state_result(&mut self, mut item: Item) {
         if let Some(last) = self.said.last_mut() {
             item.set_sealed(last.sealed().cloned());

@@ -9,7 +9,7 @@ use crate::sim::tool_call::ToolCall;
 use crate::sim::xai;
 
 impl Stream<'_> {
-    /// Says one part of the reply. What is left open has begun and does not end.
+    /// Sends one part of the reply. With `left_open`, sends no end of the part.
     pub(super) fn part(&mut self, part: &Part, left_open: bool) {
         match part {
             Part::Text { text } => self.message(text, left_open),

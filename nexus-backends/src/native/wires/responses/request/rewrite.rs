@@ -20,7 +20,7 @@ enum Rewritten {
     Changed(Map<String, Value>),
 }
 
-/// What a change of the conversation may know of an item.
+/// State of an item before a change of the conversation.
 struct OldItem {
     /// True if the server has accepted the item.
     was_accepted: bool,
