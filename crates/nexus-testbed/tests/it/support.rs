@@ -3,6 +3,7 @@
 use std::{fs, path::Path, process::Command, sync::Arc};
 
 use nexus_testbed::Trap;
+use nexus_testkit::effort;
 
 /// Whether this machine can run a trap's programs. It is printed, and a failure where they are required.
 pub(crate) fn can_run() -> bool {
@@ -15,6 +16,12 @@ pub(crate) fn can_run() -> bool {
         }
         runs
     })
+}
+
+/// Traps of the library that the tests of all traps run: three, or all eight in a deep run.
+pub(crate) fn tried_traps() -> Vec<Arc<Trap>> {
+    let count = if effort::is_deep() { 8 } else { 3 };
+    Trap::built_in().unwrap().into_iter().take(count).map(Arc::new).collect()
 }
 
 pub(crate) fn built_in(name: &str) -> Arc<Trap> {
