@@ -530,7 +530,7 @@ fn reason_to_leave_out(name: &str, folder: &Path) -> Option<String> {
         return Some("it has no file SKILL.md".to_owned());
     }
     // The author of a copied folder could name any file of the person, whose text an agent would read.
-    let is_inside = matches!((text.canonicalize(), folder.canonicalize()), (Ok(text), Ok(folder)) if text.starts_with(folder));
+    let is_inside = matches!((text.canonicalize(), folder.canonicalize()), (Ok(text), Ok(folder)) if text.starts_with(&folder));
     if !is_inside {
         return Some(
             "its SKILL.md is a link to a file outside of the folder: copy the file, or link the folder"
