@@ -7,6 +7,7 @@
 use std::{
     fmt,
     future::Future,
+    net::SocketAddr,
     path::{Path, PathBuf},
     pin::Pin,
 };
@@ -127,9 +128,9 @@ pub trait Machine: fmt::Debug + Send + Sync {
     /// Returns the state of a login that Nexus owns, by its name. Renews nothing.
     async fn own_login(&self, name: &str) -> OwnLoginState;
 
-    /// Requests a path from a server on the loopback address of this machine, without a credential. Sends nothing to a server of another
+    /// Requests a path from a server on a loopback address of this machine, without a credential. Sends nothing to a server of another
     /// user.
-    async fn local_server(&self, port: u16, path: &str) -> LocalAnswer;
+    async fn local_server(&self, address: SocketAddr, path: &str) -> LocalAnswer;
 }
 
 /// Result of the search for a program.
@@ -181,7 +182,7 @@ pub enum OwnLoginState {
     Unusable(String),
 }
 
-/// Answer of a server on the loopback address.
+/// Answer of a server on a loopback address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocalAnswer {
     /// No server listens.

@@ -98,20 +98,17 @@ impl Tree {
             return Err(self.repo.no_object("tree", intent.tree.as_str()));
         }
         self.check(&intent.tree)?;
-        self.write_object(&object)
+        self.write_object(object.as_bytes())
     }
 
     /// Creates the commit of an intent whose tree was already checked.
     pub(super) fn write_commit(&self, intent: &CommitIntent) -> Result<CommitId, TreeError> {
-        self.write_object(&intent.object()?)
+        self.write_object(intent.object()?.as_bytes())
     }
 
-    fn write_object(&self, commit: &str) -> Result<CommitId, TreeError> {
-        let id = self
-            .repo
-            .command("hash-object")
-            .args(["-t", "commit", "-w", "--stdin"])
-            .line(commit.as_bytes())?;
+    /// Writes a commit object.
+    pub(super) fn write_object(&self, commit: &[u8]) -> Result<CommitId, TreeError> {
+        let id = self.repo.command("hash-object").args(["-t", "commit", "-w", "--stdin"]).line(commit)?;
         text::id(&id)
     }
 

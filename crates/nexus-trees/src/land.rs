@@ -6,11 +6,13 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use super::{
-    CommitId, CommitIntent, Patch, Project, Tree, TreeError, TreeErrorKind, in_the_way, person,
+    CommitId, Patch, Project, Tree, TreeError, TreeErrorKind,
+    commit::ref_name,
+    in_the_way, person,
     project::Repository,
     refusal::to_path,
     repo, text,
@@ -22,10 +24,6 @@ use nexus_files::FileLock;
 const PROJECT_PATIENCE: Duration = Duration::from_secs(120);
 /// Content of an index lock while a landing owns it. The lock of git itself is empty or contains an index.
 const LEFT_BY: &[u8] = b"locked by a landing of Nexus\n";
-/// Maximum number of merges while the branch keeps moving.
-const MOST_MERGES: usize = 8;
-/// Oldest git that can merge without a work tree. Source: git 2.38, `merge-tree --write-tree`.
-const JOINS: [u32; 3] = [2, 38, 0];
 /// Maximum number of conflicting paths that a message names.
 const SHOWN: usize = 5;
 
@@ -70,6 +68,13 @@ pub enum LandObstacle {
         /// Present commit of the branch.
         to: CommitId,
     },
+    /// The branch has lost its commit of the time when the tree was created, for example by an amended commit.
+    BranchRewritten {
+        /// Present commit of the branch.
+        to: CommitId,
+    },
+    /// Git cannot merge without a work tree, which a branch that has moved needs.
+    GitTooOld,
     /// An operation of git is unfinished in the checkout, such as a rebase.
     InProgress(&'static str),
     /// The checkout is sparse: it has only a part of the files.
@@ -108,6 +113,12 @@ impl fmt::Display for LandObstacle {
             }
             Self::BranchGone => f.write_str("the branch is gone: apply the patch to another one"),
             Self::BranchMoved { to } => write!(f, "the branch moved to {to}: apply the patch there"),
+            Self::BranchRewritten { to } => {
+                write!(f, "the branch was rewritten and moved to {to}: apply the patch there")
+            }
+            Self::GitTooOld => f.write_str(
+                "the branch has moved, and git before 2.38 cannot merge it: apply the patch there",
+            ),
             Self::InProgress(what) => write!(f, "git is in the middle of {what}: finish that and land again"),
             Self::SparseCheckout => f.write_str("only a part of the files is checked out: apply the patch"),
             Self::IndexUnreadable => {
@@ -142,11 +153,28 @@ impl fmt::Display for LandObstacle {
     }
 }
 
+/// The person's branch that a landing moves.
+pub(super) struct LandingBranch<'t> {
+    project: &'t Project,
+    person: &'t Repository,
+    /// Commit of the branch when the tree was created.
+    pub(super) head: &'t CommitId,
+    /// The branch, as `refs/heads/main`.
+    name: &'t str,
+    /// Present commit of the branch.
+    pub(super) now: CommitId,
+}
+
 /// A branch that points to the landed commit.
-struct Moved {
+pub(super) struct Moved {
     branch: String,
     from: CommitId,
     to: CommitId,
+}
+
+/// Returns the name of the tree's ref for the commits that a rebase made of `tip`.
+pub(super) fn rebased_ref(tip: &CommitId) -> Result<String, TreeError> {
+    ref_name(&format!("rebased/{tip}"))
 }
 
 impl From<Moved> for Landing {
@@ -171,74 +199,27 @@ impl Tree {
     /// [`Refused`](TreeErrorKind::Refused) as [`Tree::commit`]; errors of git and of the operating system, after
     /// all files were restored.
     pub fn land(&self, tip: &CommitId) -> Result<Landing, TreeError> {
+        self.land_onto(tip, tip, None)
+    }
+
+    /// Moves the branch to `commit`, which contains the changes of `tip`: `tip` itself, or both combined with `onto`, the only
+    /// commit of the branch that may be moved then.
+    pub(super) fn land_onto(
+        &self,
+        tip: &CommitId,
+        commit: &CommitId,
+        onto: Option<&CommitId>,
+    ) -> Result<Landing, TreeError> {
         self.descends_from_base(tip)?;
         self.check(&self.repo.tree_of(tip)?)?;
         let _lock = self.lock()?;
         let Ok(_project) = self.lock_project()? else {
             return self.not_landed(tip, LandObstacle::ProjectLocked);
         };
-        match self.fast_forward(tip)? {
+        match self.fast_forward(commit, onto)? {
             Ok(moved) => Ok(moved.into()),
             Err(obstacle) => self.not_landed(tip, obstacle),
         }
-    }
-
-    /// Like [`Tree::land`], for a branch that may have moved since. If the branch was not rewritten, it moves to a merge of
-    /// its commit and `tip`, with `time` and `message`. Files are merged line by line, as git does. If that fails, the
-    /// result is the patch with [`Conflict`](LandObstacle::Conflict). No merge driver of the project runs. Without git 2.38,
-    /// such a branch is [`BranchMoved`](LandObstacle::BranchMoved).
-    ///
-    /// # Errors
-    ///
-    /// Errors of [`Tree::land`].
-    pub fn land_merged(&self, tip: &CommitId, time: SystemTime, message: &str) -> Result<Landing, TreeError> {
-        self.descends_from_base(tip)?;
-        self.check(&self.repo.tree_of(tip)?)?;
-        let _lock = self.lock()?;
-        let Ok(_project) = self.lock_project()? else {
-            return self.not_landed(tip, LandObstacle::ProjectLocked);
-        };
-        let mut next = tip.clone();
-        let mut merges = 0;
-        loop {
-            let to = match self.fast_forward(&next)? {
-                Ok(moved) => return Ok(moved.into()),
-                Err(LandObstacle::BranchMoved { to }) if merges < MOST_MERGES => to,
-                Err(obstacle) => return self.not_landed(tip, obstacle),
-            };
-            merges += 1;
-            next = match self.merged(tip, to, time, message)? {
-                Ok(merged) => merged,
-                Err(obstacle) => return self.not_landed(tip, obstacle),
-            };
-        }
-    }
-
-    /// Commits a merge of the person's branch and `tip`, with `time` and `message`, and moves no branch. The caller can
-    /// judge the merge, and land it by [`Tree::land`]. Returns `tip` itself if the branch has not moved.
-    ///
-    /// # Errors
-    ///
-    /// Errors of [`Tree::land`].
-    pub fn merge_with_branch(
-        &self,
-        tip: &CommitId,
-        time: SystemTime,
-        message: &str,
-    ) -> Result<Result<CommitId, LandObstacle>, TreeError> {
-        self.descends_from_base(tip)?;
-        self.check(&self.repo.tree_of(tip)?)?;
-        let _lock = self.lock()?;
-        let Some((_, person)) = self.person() else { return Ok(Err(LandObstacle::NoRepository)) };
-        let base = self.base();
-        let Some(branch) = &base.branch else { return Ok(Err(LandObstacle::DetachedHead)) };
-        let Some(now) = person.read_ref(self.repo.git(), branch)? else {
-            return Ok(Err(LandObstacle::BranchGone));
-        };
-        if base.head.as_ref() == Some(&now) || self.is_ancestor(tip, &now)? {
-            return Ok(Ok(tip.clone()));
-        }
-        self.merged(tip, now, time, message)
     }
 
     /// Creates a new branch for `tip` in the person's repository. The commits keep their authors, messages and ids. No file
@@ -284,34 +265,8 @@ impl Tree {
         }
     }
 
-    /// Commits a merge of `to`, the present commit of the branch, and `tip`.
-    fn merged(
-        &self,
-        tip: &CommitId,
-        to: CommitId,
-        time: SystemTime,
-        message: &str,
-    ) -> Result<Result<CommitId, LandObstacle>, TreeError> {
-        // A merge would bring back commits that a person removed by a rewrite.
-        let is_rewritten = match &self.base().head {
-            Some(head) => !self.is_ancestor(head, &to)?,
-            None => true,
-        };
-        if is_rewritten || self.repo.git().version() < JOINS {
-            return Ok(Err(LandObstacle::BranchMoved { to }));
-        }
-        Ok(match self.joined(&to, tip)? {
-            Ok(tree) => {
-                self.check_since(&to, &tree)?;
-                let parents = vec![to, tip.clone()];
-                Ok(self.write_commit(&CommitIntent::of(tree, parents, time, message))?)
-            }
-            Err(paths) => Err(LandObstacle::Conflict(paths)),
-        })
-    }
-
     /// Locks landings in the person's repository. `Err`: another landing has held the lock for too long.
-    fn lock_project(&self) -> Result<Result<Option<FileLock>, ()>, TreeError> {
+    pub(super) fn lock_project(&self) -> Result<Result<Option<FileLock>, ()>, TreeError> {
         let Some((_, person)) = self.person() else { return Ok(Ok(None)) };
         let folder = person.common_dir();
         let locked = FileLock::lock_folder(folder, PROJECT_PATIENCE);
@@ -319,7 +274,7 @@ impl Tree {
         Ok(locked.map(Some).ok_or(()))
     }
 
-    fn not_landed(&self, tip: &CommitId, obstacle: LandObstacle) -> Result<Landing, TreeError> {
+    pub(super) fn not_landed(&self, tip: &CommitId, obstacle: LandObstacle) -> Result<Landing, TreeError> {
         let patch = self.patch(&self.base().commit, tip)?;
         Ok(Landing::Patch { patch, obstacle })
     }
@@ -334,7 +289,7 @@ impl Tree {
         Err(TreeError::new(TreeErrorKind::Unrelated, message))
     }
 
-    fn is_ancestor(&self, old: &CommitId, new: &CommitId) -> Result<bool, TreeError> {
+    pub(super) fn is_ancestor(&self, old: &CommitId, new: &CommitId) -> Result<bool, TreeError> {
         let command = self.repo.command("merge-base").args(["--is-ancestor", old.as_str(), new.as_str()]);
         let (ended, _) = command.outcome(b"")?;
         match ended.code() {
@@ -343,21 +298,56 @@ impl Tree {
         }
     }
 
-    fn fast_forward(&self, tip: &CommitId) -> Result<Result<Moved, LandObstacle>, TreeError> {
+    /// Returns the person's branch that the commits may move, with its present commit.
+    pub(super) fn landing_branch(&self) -> Result<Result<LandingBranch<'_>, LandObstacle>, TreeError> {
         let base = self.base();
         let Some((project, person)) = self.person() else { return Ok(Err(LandObstacle::NoRepository)) };
         if base.includes_uncommitted && base.head.as_ref() != Some(&base.commit) {
             return Ok(Err(LandObstacle::UncommittedBase));
         }
-        let Some(head) = base.head.clone() else { return Ok(Err(LandObstacle::NoCommits)) };
-        let Some(branch) = base.branch.clone() else { return Ok(Err(LandObstacle::DetachedHead)) };
-        let git = self.repo.git();
-        let Some(now) = person.read_ref(git, &branch)? else { return Ok(Err(LandObstacle::BranchGone)) };
-        if now == *tip || self.is_ancestor(tip, &now)? {
+        let Some(head) = base.head.as_ref() else { return Ok(Err(LandObstacle::NoCommits)) };
+        let Some(name) = base.branch.as_deref() else { return Ok(Err(LandObstacle::DetachedHead)) };
+        let Some(now) = person.read_ref(self.repo.git(), name)? else {
+            return Ok(Err(LandObstacle::BranchGone));
+        };
+        Ok(Ok(LandingBranch { project, person, head, name, now }))
+    }
+
+    /// Returns true if the branch already contains `tip`, or the commits that a rebase made of it.
+    pub(super) fn has_landed(&self, tip: &CommitId, now: &CommitId) -> Result<bool, TreeError> {
+        if self.is_ancestor(tip, now)? {
+            return Ok(true);
+        }
+        match self.repo.read_ref(&rebased_ref(tip)?)? {
+            Some(rebased) => self.is_ancestor(&rebased, now),
+            None => Ok(false),
+        }
+    }
+
+    /// Moves the branch to `tip`. With `onto`, only from that commit. Without, from the base or a commit between both.
+    pub(super) fn fast_forward(
+        &self,
+        tip: &CommitId,
+        onto: Option<&CommitId>,
+    ) -> Result<Result<Moved, LandObstacle>, TreeError> {
+        let LandingBranch { project, person, head, name, now } = match self.landing_branch()? {
+            Ok(found) => found,
+            Err(obstacle) => return Ok(Err(obstacle)),
+        };
+        let (git, branch) = (self.repo.git(), name.to_owned());
+        if self.has_landed(tip, &now)? {
             return Ok(Ok(Moved { branch, from: now.clone(), to: now }));
         }
-        if now != head && !(self.is_ancestor(&head, &now)? && self.is_ancestor(&now, tip)?) {
-            return Ok(Err(LandObstacle::BranchMoved { to: now }));
+        let may_move = match onto {
+            Some(onto) => now == *onto,
+            None => now == *head || (self.is_ancestor(head, &now)? && self.is_ancestor(&now, tip)?),
+        };
+        if !may_move {
+            let is_rewritten = onto.is_none() && !self.is_ancestor(head, &now)?;
+            return Ok(Err(match is_rewritten {
+                true => LandObstacle::BranchRewritten { to: now },
+                false => LandObstacle::BranchMoved { to: now },
+            }));
         }
         let mut update = match self.checkout_of(project, person, &branch)? {
             Some((folder, owner)) => match self.plan(&folder, &owner, &now, tip)? {

@@ -7,7 +7,7 @@
 //! - record the files of a folder ([`Tree::snapshot`]) and show differences ([`Tree::changes`], [`Tree::patch`])
 //! - create commits from a stored intent ([`Tree::commit`]) and join disjoint commits ([`Tree::merge`])
 //! - send commits to other machines ([`Tree::bundle`])
-//! - move the person's branch ([`Tree::land`], [`Tree::land_merged`]), or store commits beside it ([`Tree::keep`])
+//! - move the person's branch ([`Tree::land`]), also one that has moved since ([`Tree::join_branch`], [`Tree::land_merged`]), or store commits beside it ([`Tree::keep`])
 //!
 //! A [`FolderHistory`] is apart from trees: it records a person's own folder around turns, shows what a turn changed, and undoes it.
 //!
@@ -87,6 +87,7 @@
 
 mod base;
 mod blobs;
+mod branch_join;
 mod bundle;
 mod check;
 mod checkout_status;
@@ -137,6 +138,7 @@ use std::{
 };
 
 pub use base::Base;
+pub use branch_join::{BranchJoin, JoinedCommits};
 pub use checkout_status::CheckoutStatus;
 pub use commit::CommitIntent;
 pub use diff::{ChangedPath, Patch, TreeEntry, Treeish};

@@ -1,5 +1,7 @@
 //! Detection of model servers on this machine, and of API keys.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
 use futures::future::join_all;
 use nexus_core::detection::{DetectedBackend, Detection, DetectionFuture, LocalAnswer, Machine, Payment};
 use serde::Deserialize;
@@ -17,6 +19,9 @@ const LOCAL: [(&str, &str, u16, bool); 4] = [
     ("llama-cpp", "llama.cpp", 8080, true),
     ("vllm", "vLLM", 8000, false),
 ];
+
+/// Addresses that a server of this machine may have. The first one that answers is used.
+const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 /// Provider that takes an API key, as detection uses it.
 struct KeyedServer {
@@ -63,32 +68,48 @@ pub(super) fn detect(machine: &dyn Machine) -> DetectionFuture<'_> {
             "start a local model server such as `ollama serve`, or set an API key such as OPENAI_API_KEY"
                 .to_owned(),
         );
-        let answers = LOCAL.map(|(_, _, port, _)| machine.local_server(port, "/v1/models"));
-        for ((entry, title, port, ignores_schema), answer) in LOCAL.into_iter().zip(join_all(answers).await) {
-            let subject = format!("{title} at 127.0.0.1:{port}");
-            let body = match answer {
-                LocalAnswer::Body(body) => body,
-                LocalAnswer::Refused(reason) | LocalAnswer::Failed(reason) => {
-                    detection.unused(format!("a server at 127.0.0.1:{port}"), reason);
-                    continue;
-                }
-                LocalAnswer::Nothing => continue,
-            };
-            match models(&body).as_deref() {
-                // Other services use the same ports.
-                None => {}
-                Some([]) => detection.unused(subject, "it has no model: load one"),
-                Some([model, ..]) => {
-                    let words = format!("{subject}, with the model {model}");
-                    let mut backend = DetectedBackend::new("responses", Payment::Local, words)
-                        .named(entry)
-                        .with("base_url", format!("http://127.0.0.1:{port}/v1"))
-                        .with("model", model.as_str());
-                    if ignores_schema {
-                        backend = backend.with("structured_output", "instructed");
+        let answers = LOCAL.map(|(_, _, port, _)| {
+            join_all(LOOPBACK.map(move |ip| async move {
+                let address = SocketAddr::new(ip, port);
+                (address, machine.local_server(address, "/v1/models").await)
+            }))
+        });
+        for ((entry, title, _, ignores_schema), answers) in LOCAL.into_iter().zip(join_all(answers).await) {
+            let mut refused = None;
+            for (address, answer) in answers {
+                let body = match answer {
+                    LocalAnswer::Body(body) => body,
+                    // A server on every address has the same answer twice.
+                    LocalAnswer::Refused(reason) | LocalAnswer::Failed(reason)
+                        if refused.as_ref() == Some(&reason) =>
+                    {
+                        continue;
                     }
-                    detection.backends.push(backend);
+                    LocalAnswer::Refused(reason) | LocalAnswer::Failed(reason) => {
+                        detection.unused(format!("a server at {address}"), reason.clone());
+                        refused = Some(reason);
+                        continue;
+                    }
+                    LocalAnswer::Nothing => continue,
+                };
+                let subject = format!("{title} at {address}");
+                match models(&body).as_deref() {
+                    // Other services use the same ports.
+                    None => {}
+                    Some([]) => detection.unused(subject, "it has no model: load one"),
+                    Some([model, ..]) => {
+                        let words = format!("{subject}, with the model {model}");
+                        let mut backend = DetectedBackend::new("responses", Payment::Local, words)
+                            .named(entry)
+                            .with("base_url", format!("http://{address}/v1"))
+                            .with("model", model.as_str());
+                        if ignores_schema {
+                            backend = backend.with("structured_output", "instructed");
+                        }
+                        detection.backends.push(backend);
+                    }
                 }
+                break;
             }
         }
         let has_program =

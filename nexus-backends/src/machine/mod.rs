@@ -8,6 +8,7 @@ mod search_path;
 use std::time::Duration;
 use std::{
     fmt,
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -139,31 +140,33 @@ impl Machine for HostMachine {
     }
 
     #[cfg(feature = "native")]
-    async fn local_server(&self, port: u16, path: &str) -> LocalAnswer {
-        match listeners::listener(port) {
+    async fn local_server(&self, address: SocketAddr, path: &str) -> LocalAnswer {
+        match listeners::listener(address) {
             listeners::Listener::None => return LocalAnswer::Nothing,
             listeners::Listener::OfOther(user) => {
-                return LocalAnswer::Refused(format!("the server belongs to another user ({user})"));
+                return LocalAnswer::Refused(format!(
+                    "the server belongs to another user ({user}): if you trust that user, name the address in nexus.yaml"
+                ));
             }
             listeners::Listener::Usable => {}
         }
-        let answered = tokio::time::timeout(SERVER_LIMIT, fetch(port, path, &self.context)).await;
+        let answered = tokio::time::timeout(SERVER_LIMIT, fetch(address, path, &self.context)).await;
         answered.unwrap_or_else(|_| LocalAnswer::Failed("the server does not answer".to_owned()))
     }
 
     #[cfg(not(feature = "native"))]
-    async fn local_server(&self, _port: u16, _path: &str) -> LocalAnswer {
+    async fn local_server(&self, _address: SocketAddr, _path: &str) -> LocalAnswer {
         LocalAnswer::Nothing
     }
 }
 
-/// Requests a path from a server on the loopback address.
+/// Requests a path from a server on a loopback address.
 #[cfg(feature = "native")]
-async fn fetch(port: u16, path: &str, context: &BuildContext) -> LocalAnswer {
+async fn fetch(address: SocketAddr, path: &str, context: &BuildContext) -> LocalAnswer {
     use crate::native::{settings::NativeSettings, transport::Transport};
 
     let settings =
-        NativeSettings { base_url: Some(format!("http://127.0.0.1:{port}")), ..NativeSettings::default() };
+        NativeSettings { base_url: Some(format!("http://{address}")), ..NativeSettings::default() };
     let transport = match Transport::new(&settings, context) {
         Ok(transport) => transport,
         Err(error) => return LocalAnswer::Failed(error.to_string()),

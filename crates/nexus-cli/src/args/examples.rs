@@ -254,7 +254,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("status", ["nexus status", "nexus status codex && nexus run executor hello"]),
     ("task", ["nexus task new 'Fix the failing test' --test 'cargo test'", "nexus task run last"]),
     ("task cancel", ["nexus task cancel last", "nexus task cancel last --json"]),
-    ("task land", ["nexus task land last", "nexus task land last --branch fix-parser"]),
+    ("task land", ["nexus task land last", "nexus task land last --rebase"]),
     ("task list", ["nexus task list", "nexus task list --status active --project ."]),
     ("task log", ["nexus task log last", "nexus task log last --json"]),
     (

@@ -77,8 +77,11 @@ pub(crate) struct LandTaskArgs {
     /// If the branch has moved on: merge it, run the task's tests on the merge, and move the branch to it if they pass
     #[arg(long)]
     pub(crate) merge: bool,
+    /// If the branch has moved on: replay the commits on it, run the task's tests, and move the branch to the last one if they pass
+    #[arg(long, conflicts_with = "merge")]
+    pub(crate) rebase: bool,
     /// Land the commits unchanged in a new branch of this name. No other branch moves
-    #[arg(long, value_name = "NAME", conflicts_with = "merge")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["merge", "rebase"])]
     pub(crate) branch: Option<String>,
 }
 

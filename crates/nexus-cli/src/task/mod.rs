@@ -119,9 +119,9 @@ async fn look(out: AnswerWriter, tasks: &Tasks, command: TaskCommand) -> Result<
         }
         TaskCommand::Land(args) => {
             let task_id = id(tasks, &args.task).await?;
-            let (merge, branch) = (args.merge, args.branch);
-            let is_new_branch = branch.is_some();
-            let landing = tasks.land(TaskLandRequest { task_id, merge, branch }).await?;
+            let is_new_branch = args.branch.is_some();
+            let (merge, rebase, branch) = (args.merge, args.rebase, args.branch);
+            let landing = tasks.land(TaskLandRequest { task_id, merge, rebase, branch }).await?;
             out.show(&landing, |landing| say(show::landing(landing, is_new_branch)));
             if landing.outcome == LandingOutcome::Patch {
                 return Ok(ExitCode::from(EXIT_FAILED));

@@ -182,7 +182,7 @@ pub(super) fn landing(landing: &TaskLanding, is_new_branch: bool) -> String {
             )
         }
         LandingOutcome::Patch => format!(
-            "not landed: {}\nnothing was changed; apply it with: nexus task show {} {} | git apply --index",
+            "not landed: {}\nnothing was changed; apply it with: nexus task show {} {} | git apply --3way",
             printable_lines(landing.obstacle.as_deref().unwrap_or_default()),
             landing.task_id,
             landing.patch.as_deref().unwrap_or("patch"),

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Output},
@@ -29,7 +30,7 @@ struct FakeMachine {
     /// Files that exist.
     files: BTreeSet<&'static str>,
     logins: BTreeMap<&'static str, OwnLoginState>,
-    servers: BTreeMap<u16, LocalAnswer>,
+    servers: BTreeMap<SocketAddr, LocalAnswer>,
     /// Answer of `claude auth status`.
     status: Option<&'static str>,
     runs: Mutex<Vec<String>>,
@@ -81,9 +82,9 @@ impl Machine for FakeMachine {
         self.logins.get(name).cloned().unwrap_or(OwnLoginState::None)
     }
 
-    async fn local_server(&self, port: u16, path: &str) -> LocalAnswer {
+    async fn local_server(&self, address: SocketAddr, path: &str) -> LocalAnswer {
         assert_eq!(path, "/v1/models");
-        self.servers.get(&port).cloned().unwrap_or(LocalAnswer::Nothing)
+        self.servers.get(&address).cloned().unwrap_or(LocalAnswer::Nothing)
     }
 }
 
@@ -102,9 +103,22 @@ fn codex() -> (&'static str, ProgramAnswer) {
 const CLAUDE_LOGIN: &str = "/home/me/.claude/.credentials.json";
 const CLAUDE_SETTINGS: &str = "/home/me/.claude.json";
 
-fn ollama() -> (u16, LocalAnswer) {
-    (11434, LocalAnswer::Body(r#"{"object":"list","data":[{"id":"qwen3:8b"},{"id":"llama3"}]}"#.to_owned()))
+fn ollama_at(ip: IpAddr) -> (SocketAddr, LocalAnswer) {
+    let models = r#"{"object":"list","data":[{"id":"qwen3:8b"},{"id":"llama3"}]}"#;
+    (SocketAddr::new(ip, 11434), LocalAnswer::Body(models.to_owned()))
 }
+
+fn ollama() -> (SocketAddr, LocalAnswer) {
+    ollama_at(FOUR)
+}
+
+fn of_other(ip: IpAddr) -> (SocketAddr, LocalAnswer) {
+    let reason = "the server belongs to another user (1001)";
+    (SocketAddr::new(ip, 11434), LocalAnswer::Refused(reason.to_owned()))
+}
+
+const FOUR: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const SIX: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
 fn machines() -> Vec<(&'static str, FakeMachine)> {
     vec![
@@ -165,14 +179,34 @@ fn machines() -> Vec<(&'static str, FakeMachine)> {
                 ],
                 logins: [("grok", OwnLoginState::Unusable("the login is over".to_owned()))].into(),
                 servers: [
-                    (11434, LocalAnswer::Refused("the server belongs to another user (1001)".to_owned())),
-                    (8080, LocalAnswer::Body("<html>".to_owned())),
+                    of_other(FOUR),
+                    of_other(SIX),
+                    (SocketAddr::new(FOUR, 8080), LocalAnswer::Body("<html>".to_owned())),
                 ]
                 .into(),
                 ..FakeMachine::default()
             },
         ),
     ]
+}
+
+/// A server that listens on every address has one answer on both.
+#[tokio::test]
+async fn a_local_server_is_used_on_either_loopback_address_and_one_of_another_user_is_named_beside_it() {
+    let cases = [
+        (vec![ollama_at(SIX)], "http://[::1]:11434/v1", None),
+        (vec![ollama_at(FOUR), ollama_at(SIX)], "http://127.0.0.1:11434/v1", None),
+        (vec![of_other(FOUR), ollama_at(SIX)], "http://[::1]:11434/v1", Some("a server at 127.0.0.1:11434")),
+    ];
+    for (servers, address, unused) in cases {
+        let machine = FakeMachine { servers: servers.into_iter().collect(), ..FakeMachine::default() };
+        let (registry, context) = (nexus::registry(), BuildContext::in_home("home"));
+        let detected = DetectedConfig::look_at(&machine, &registry, &context).await.unwrap();
+        assert_eq!(detected.text().matches("base_url").count(), 1, "{}", detected.text());
+        assert!(detected.text().contains(address), "{}", detected.text());
+        let named: Vec<_> = detected.unused().iter().map(|one| one.subject.as_str()).collect();
+        assert_eq!(named, Vec::from_iter(unused));
+    }
 }
 
 #[tokio::test]

@@ -49,6 +49,8 @@ mod mcp_kills;
 mod mcp_servers;
 mod models;
 mod native_agent;
+#[cfg(target_os = "linux")]
+mod other_users;
 #[cfg(feature = "otlp")]
 mod otlp;
 #[cfg(feature = "otlp")]

@@ -525,8 +525,17 @@ fn reason_to_leave_out(name: &str, folder: &Path) -> Option<String> {
     if !metadata.is_dir() {
         return Some("the link leads to no folder".to_owned());
     }
-    if !folder.join("SKILL.md").is_file() {
+    let text = folder.join("SKILL.md");
+    if !text.is_file() {
         return Some("it has no file SKILL.md".to_owned());
+    }
+    // The author of a copied folder could name any file of the person, whose text an agent would read.
+    let is_inside = matches!((text.canonicalize(), folder.canonicalize()), (Ok(text), Ok(folder)) if text.starts_with(&folder));
+    if !is_inside {
+        return Some(
+            "its SKILL.md is a link to a file outside of the folder: copy the file, or link the folder"
+                .to_owned(),
+        );
     }
     (!is_name(name)).then(|| NAME_RULE.to_owned())
 }

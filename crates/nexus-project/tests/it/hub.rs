@@ -423,12 +423,18 @@ fn linked_folders_and_long_names_are_listed_and_other_folders_are_named_with_the
     std::os::unix::fs::symlink(&elsewhere, guides.join("linked")).unwrap();
     std::os::unix::fs::symlink("nowhere", guides.join("dangling")).unwrap();
     std::os::unix::fs::symlink(elsewhere.join("SKILL.md"), guides.join("file")).unwrap();
+    // A link to a text inside of the folder is the skill's own. One to another file could name any file of the person.
+    for (name, target) in [("inside", "text.md".into()), ("outside", elsewhere.join("SKILL.md"))] {
+        fs::create_dir_all(guides.join(name)).unwrap();
+        fs::write(guides.join(name).join("text.md"), text).unwrap();
+        std::os::unix::fs::symlink(target, guides.join(name).join("SKILL.md")).unwrap();
+    }
 
     let skills = SkillFolder::new(place.path().join("skills"));
     let listed: Vec<_> =
         skills.list().unwrap().into_iter().map(|skill| (skill.name, skill.description)).collect();
     let described = |name: &str| (name.to_owned(), "Finds links.".to_owned());
-    assert_eq!(listed, [described(&long), described("linked"), described("plain")]);
+    assert_eq!(listed, [described(&long), described("inside"), described("linked"), described("plain")]);
     let left_out: Vec<_> = skills
         .left_out()
         .unwrap()
@@ -444,9 +450,11 @@ fn linked_folders_and_long_names_are_listed_and_other_folders_are_named_with_the
             ("dangling", "it cannot be r"),
             ("empty", "it has no file"),
             ("file", "the link leads"),
+            ("outside", "its SKILL.md i"),
             ("two words", "a name has 1 t"),
         ]
     );
+    assert_eq!(skills.text("outside").unwrap_err().kind, ProjectErrorKind::Unknown);
     // A linked skill belongs to the person, whatever its folder says.
     fs::write(elsewhere.join(".nexus-hub.json"), "{}").unwrap();
     assert!(matches!(skills.remove("linked").unwrap(), SkillChange::Kept { .. }));

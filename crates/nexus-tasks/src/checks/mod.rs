@@ -48,7 +48,7 @@ pub use probe::{ProbeDraft, ProbeFile};
 pub use probe_record::{
     ProbeAnswer, ProbeDifference, ProbeRecord, ProbeRun, ProbeRunEnd, ProbeSide, ProbeSides, SideOutcome,
 };
-pub(crate) use shown::shown_merge;
+pub(crate) use shown::shown_landing;
 pub use shown::{shown_baseline, shown_probe, shown_test_run};
 pub(crate) use store::MOST_PROBE_BYTES;
 pub use store::ProbeStore;

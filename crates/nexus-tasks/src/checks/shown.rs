@@ -27,13 +27,13 @@ pub fn shown_baseline(baseline: &Baseline) -> String {
     text
 }
 
-/// Bytes of an output in [`shown_merge`].
-const MERGE_BYTES: usize = 1_000;
+/// Bytes of an output in [`shown_landing`].
+const LANDING_BYTES: usize = 1_000;
 
-/// Formats the tests on a merge for the person who lands it.
-pub(crate) fn shown_merge(run: &SuiteRun) -> String {
-    let mut text = format!("the tests on the merge with the branch: {}\n", ended(run));
-    add_output(&mut text, "the tests on the merge", &run.output, MERGE_BYTES);
+/// Formats the tests on commits that were combined with a branch, for the person who lands them. `what` names the commits.
+pub(crate) fn shown_landing(what: &str, run: &SuiteRun) -> String {
+    let mut text = format!("the tests on {what}: {}\n", ended(run));
+    add_output(&mut text, &format!("the tests on {what}"), &run.output, LANDING_BYTES);
     text
 }
 

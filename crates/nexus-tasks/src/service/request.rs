@@ -204,6 +204,10 @@ pub struct TaskLandRequest {
     /// pass.
     #[serde(default)]
     pub merge: bool,
+    /// If the branch has moved on: replay the commits on it with their authors and messages, run the task's tests on the last one, and
+    /// move the branch to it if they pass.
+    #[serde(default)]
+    pub rebase: bool,
     /// Create a branch of this name for the unchanged commits, and leave the branch of the task's base alone.
     #[serde(default)]
     pub branch: Option<String>,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use nexus_testkit::effort;
-use nexus_trees::{Git, Landing, Project, Tree, TreeError, TreeOptions};
+use nexus_trees::{BranchJoin, CommitId, Git, Landing, Project, Tree, TreeError, TreeOptions};
 
 use super::kit::{Place, commit, listing, needs_git, real_git, script, write};
 
@@ -149,7 +149,24 @@ fn a_git_that_is_killed_at_any_step_leaves_nothing_with_the_person_but_the_one_r
 
 #[test]
 fn a_landing_that_is_killed_leaves_no_lock_and_loses_nothing() {
-    let git = needs_git!();
+    kill_landings(|tree, made| tree.land(made), |_| {});
+}
+
+#[test]
+fn a_rebase_that_is_killed_leaves_no_lock_and_loses_nothing() {
+    let rebase = |tree: &Tree, made: &CommitId| {
+        let joined = tree.join_branch(made, &BranchJoin::Rebase)?;
+        tree.land_joined(&joined.unwrap_or_else(|obstacle| panic!("{obstacle}")))
+    };
+    kill_landings(rebase, |place| {
+        write(&place.project().join("other"), "1\n");
+        place.person(&["add", "other"]);
+        place.person(&["commit", "-q", "-m", "meanwhile"]);
+    });
+}
+
+fn kill_landings(land: impl Fn(&Tree, &CommitId) -> Result<Landing, TreeError>, meanwhile: impl Fn(&Place)) {
+    let Some(git) = crate::kit::git() else { return };
     let (mut landed, mut failed) = (0, 0);
     for (how, commands) in WAYS {
         let scratch = tempfile::tempdir().unwrap();
@@ -165,10 +182,11 @@ fn a_landing_that_is_killed_leaves_no_lock_and_loses_nothing() {
             write(&folder.join("new/c"), "2\n");
             fs::remove_file(folder.join("gone")).unwrap();
             let made = commit(&tree, &folder, &tree.base().commit).unwrap();
+            meanwhile(&place);
             write(&place.project().join("sub/b"), "the person's\n");
-            let (base, before) = (tree.base().commit.to_string(), checkout(&place));
+            let (base, before) = (place.person(&["rev-parse", "main"]), checkout(&place));
             killer.arm(at);
-            let landing = tree.clone().with_git(&killing).land(&made);
+            let landing = land(&tree.clone().with_git(&killing), &made);
             if at == 0 {
                 todo = tried(killer.runs(commands));
                 assert!(!todo.is_empty());
@@ -194,10 +212,12 @@ fn a_landing_that_is_killed_leaves_no_lock_and_loses_nothing() {
                     );
                 }
             }
-            let again = tree.land(&made).unwrap();
-            assert!(matches!(again, Landing::FastForwarded { .. }), "{again:?}");
+            let again = land(&tree, &made).unwrap();
+            let Landing::FastForwarded { to, .. } = again else { panic!("{again:?}") };
             assert_eq!(place.person(&["status", "--porcelain"]), " M sub/b");
-            assert_eq!(place.person(&["rev-parse", "main"]), made.as_str());
+            assert_eq!(place.person(&["rev-parse", "main"]), to.as_str());
+            assert_eq!(place.person(&["rev-parse", "main~1"]), base);
+            assert_eq!(place.person(&["show", "main:a"]), "2");
             place.person(&["fsck", "--strict"]);
         }
     }

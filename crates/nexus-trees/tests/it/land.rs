@@ -2,12 +2,12 @@
 
 use std::{fs, path::Path};
 
-use nexus_trees::{CommitId, LandObstacle, Landing, Project, Tree, TreeErrorKind, TreeOptions};
+use nexus_trees::{BranchJoin, CommitId, LandObstacle, Landing, Project, Tree, TreeErrorKind, TreeOptions};
 
 use super::kit::{Place, commit, kind, listing, needs_git, write};
 
 /// A tree with one commit more.
-fn changed(place: &Place, files: &[(&str, &str)]) -> (Tree, CommitId) {
+pub(crate) fn changed(place: &Place, files: &[(&str, &str)]) -> (Tree, CommitId) {
     let (tree, folder) = place.checked_out();
     for (path, content) in files {
         write(&folder.join(path), content);
@@ -16,7 +16,7 @@ fn changed(place: &Place, files: &[(&str, &str)]) -> (Tree, CommitId) {
     (tree, made)
 }
 
-fn obstacle(landing: Landing) -> LandObstacle {
+pub(crate) fn obstacle(landing: Landing) -> LandObstacle {
     match landing {
         Landing::Patch { obstacle, patch } => {
             assert!(!patch.is_empty() && !obstacle.to_string().is_empty());
@@ -26,8 +26,9 @@ fn obstacle(landing: Landing) -> LandObstacle {
     }
 }
 
-const FILES: &[(&str, &str)] = &[("a", "1\n"), ("b", "1\n"), ("sub/c", "1\n"), (".gitignore", "ignored\n")];
-const CHANGE: &[(&str, &str)] = &[("a", "2\n"), ("new/deep/d", "2\n")];
+pub(crate) const FILES: &[(&str, &str)] =
+    &[("a", "1\n"), ("b", "1\n"), ("sub/c", "1\n"), (".gitignore", "ignored\n")];
+pub(crate) const CHANGE: &[(&str, &str)] = &[("a", "2\n"), ("new/deep/d", "2\n")];
 
 #[test]
 fn a_branch_is_fast_forwarded_with_its_checkout_and_what_else_is_there_stays() {
@@ -317,20 +318,20 @@ fn a_merge_can_be_judged_before_it_lands() {
     let git = needs_git!();
     let place = Place::with(&git, FILES);
     let (tree, made) = changed(&place, CHANGE);
-    let time = std::time::SystemTime::UNIX_EPOCH;
-    assert_eq!(tree.merge_with_branch(&made, time, "Both").unwrap(), Ok(made.clone()));
+    let join = BranchJoin::Merge { time: std::time::SystemTime::UNIX_EPOCH, message: "Both".to_owned() };
+    assert_eq!(tree.join_branch(&made, &join).unwrap().unwrap().commit(), &made);
     write(&place.project().join("b"), "2\n");
     place.person(&["commit", "-q", "-am", "meanwhile"]);
     let before = place.repository();
-    let merged = tree.merge_with_branch(&made, time, "Both").unwrap().unwrap();
+    let merged = tree.join_branch(&made, &join).unwrap().unwrap();
     assert_eq!(place.repository(), before);
-    let landed = tree.land(&merged).unwrap();
-    assert!(matches!(&landed, Landing::FastForwarded { to, .. } if *to == merged), "{landed:?}");
+    let landed = tree.land_joined(&merged).unwrap();
+    assert!(matches!(&landed, Landing::FastForwarded { to, .. } if to == merged.commit()), "{landed:?}");
     assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), "2\n");
     assert_eq!(fs::read_to_string(place.project().join("b")).unwrap(), "2\n");
     assert_eq!(place.person(&["status", "--porcelain"]), "");
     place.person(&["fsck", "--strict"]);
-    assert_eq!(tree.merge_with_branch(&made, time, "Both").unwrap(), Ok(made));
+    assert_eq!(tree.join_branch(&made, &join).unwrap().unwrap().commit(), &made);
 }
 
 #[test]
@@ -367,7 +368,7 @@ fn a_branch_that_was_rewritten_is_not_merged_with() {
     place.person(&["commit", "-q", "--amend", "--allow-empty", "-m", "another first"]);
     let before = place.repository();
     let found = obstacle(tree.land_merged(&made, std::time::SystemTime::UNIX_EPOCH, "Both").unwrap());
-    assert!(matches!(found, LandObstacle::BranchMoved { .. }), "{found:?}");
+    assert!(matches!(found, LandObstacle::BranchRewritten { .. }), "{found:?}");
     assert_eq!(place.repository(), before);
 }
 

@@ -2,6 +2,7 @@
 //! `NEXUS_TEST_GIT` is set, as it is by `.ci/run`.
 #![cfg(target_os = "linux")]
 
+mod branch_join;
 mod bundles;
 mod commits;
 mod folder_history;

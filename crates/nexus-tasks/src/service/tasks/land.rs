@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use nexus_core::CancelToken;
 use nexus_mcp::page::cut;
-use nexus_trees::{CommitId, LandObstacle, Landing, Tree};
+use nexus_trees::{BranchJoin, CommitId, JoinedCommits, LandObstacle, Landing, Tree};
 use nexus_work::WorkspaceState as _;
 use tokio::time::Instant;
 
@@ -19,7 +19,7 @@ use super::{
     LOOK, Tasks,
 };
 use crate::{
-    checks::shown_merge,
+    checks::shown_landing,
     store::{Task, TaskData, TaskLogEvent},
     task_error::{TaskError, TaskErrorKind},
 };
@@ -33,13 +33,11 @@ const MOST_OBSTACLE_BYTES: usize = 2_000;
 impl Tasks {
     /// Moves the person's branch to the commits of a task, or reports the obstacle.
     pub async fn land(&self, request: TaskLandRequest) -> Result<TaskLanding, TaskError> {
-        if request.merge && request.branch.is_some() {
-            let message = "a landing either merges or makes a new branch";
-            return Err(TaskError::new(
-                TaskErrorKind::InvalidArgument,
-                message,
-                "leave `merge` or `branch` out",
-            ));
+        let ways = [request.merge, request.rebase, request.branch.is_some()];
+        if ways.iter().filter(|is_wanted| **is_wanted).count() > 1 {
+            let message = "a landing either merges, rebases or makes a new branch";
+            let advice = "give only one of `merge`, `rebase` and `branch`";
+            return Err(TaskError::new(TaskErrorKind::InvalidArgument, message, advice));
         }
         self.0.sweep();
         let task = self.0.open(&request.task_id).await?;
@@ -66,16 +64,22 @@ impl Tasks {
             landing.obstacle = Some("the task has committed nothing".to_owned());
             return Ok(landing);
         };
-        let tip = match request.merge {
-            true => self.judged_merge(&task, &tree, &data, &head).await?,
-            false => Ok(head),
+        let join = join_of(&request, &task);
+        let joined = match &join {
+            Some(join) => Some(self.judged_join(&task, &tree, &data, &head, join).await?),
+            None => None,
         };
         read(&task, move |task| {
-            let landed = match (tip, &request.branch) {
-                (Err(obstacle), _) => Err(obstacle),
-                (Ok(tip), None) => Ok(tree.land(&tip)?),
-                (Ok(tip), Some(branch)) => Ok(tree.land_as_branch(&tip, branch)?),
+            let landed = match (joined, &request.branch) {
+                (Some(Err(obstacle)), _) => Err(obstacle),
+                (Some(Ok(joined)), _) => Ok(tree.land_joined(&joined)?),
+                (None, None) => Ok(tree.land(&head)?),
+                (None, Some(branch)) => Ok(tree.land_as_branch(&head, branch)?),
             };
+            let landed = landed.and_then(|landing| match landing {
+                Landing::Patch { obstacle, .. } => Err(with_advice(task, &obstacle, join.as_ref())),
+                landing => Ok(landing),
+            });
             let landing = answer(task, landed);
             let outcome = match landing.outcome {
                 LandingOutcome::Landed => "landed",
@@ -91,40 +95,69 @@ impl Tasks {
         .await
     }
 
-    /// Merges the commits with the branch, and runs the task's tests on the merge. The inner error names the obstacle.
-    async fn judged_merge(
+    /// Combines the commits with the branch, and runs the task's tests on the result. The inner error names the obstacle.
+    async fn judged_join(
         &self,
         task: &Task,
         tree: &Tree,
         data: &TaskData,
         head: &CommitId,
-    ) -> Result<Result<CommitId, String>, TaskError> {
-        let (of_merge, tip) = (tree.clone(), head.clone());
-        let merged = read(task, move |task| {
-            let message = format!("Merge the work of {0}\n\nTask: {0}", task.id());
-            Ok(of_merge.merge_with_branch(&tip, SystemTime::now(), &message)?)
-        })
-        .await?;
-        let merged = match merged {
-            Ok(merged) => merged,
-            Err(obstacle) => return Ok(Err(obstacle.to_string())),
+        join: &BranchJoin,
+    ) -> Result<Result<JoinedCommits, String>, TaskError> {
+        let (of_join, tip, way) = (tree.clone(), head.clone(), join.clone());
+        let joined = match read(task, move |_| Ok(of_join.join_branch(&tip, &way)?)).await? {
+            Ok(joined) => joined,
+            Err(obstacle) => return Ok(Err(with_advice(task, &obstacle, Some(join)))),
         };
-        // If the merge adds nothing, reviewers have already judged exactly these files.
-        if merged == *head || data.settings.test_command.is_none() {
-            return Ok(Ok(merged));
+        // If nothing was combined, reviewers have already judged exactly these files.
+        if joined.commit() == head || joined.adds_nothing() || data.settings.test_command.is_none() {
+            return Ok(Ok(joined));
         }
         let checks = self.0.checks(task, tree, data).await?;
-        let tests = checks.run_tests(&merged, &CancelToken::new()).await;
+        let tests = checks.run_tests(joined.commit(), &CancelToken::new()).await;
         read(task, |task| {
             clear_copies(task);
             Ok(())
         })
         .await?;
         let tests = tests?;
+        let what = match join {
+            BranchJoin::Rebase => "the commits rebased on the branch",
+            _ => "the merge with the branch",
+        };
         Ok(match tests.run.is_green() {
-            true => Ok(merged),
-            false => Err(shown_merge(&tests.run)),
+            true => Ok(joined),
+            false => Err(shown_landing(what, &tests.run)),
         })
+    }
+}
+
+/// Returns the requested way to combine the commits with a branch that has moved.
+fn join_of(request: &TaskLandRequest, task: &Task) -> Option<BranchJoin> {
+    if request.rebase {
+        return Some(BranchJoin::Rebase);
+    }
+    let message = || format!("Merge the work of {0}\n\nTask: {0}", task.id());
+    request.merge.then(|| BranchJoin::Merge { time: SystemTime::now(), message: message() })
+}
+
+/// Describes an obstacle with the commands that may land the task nevertheless.
+fn with_advice(task: &Task, obstacle: &LandObstacle, join: Option<&BranchJoin>) -> String {
+    let land = format!("nexus task land {}", task.id());
+    match (obstacle, join) {
+        (LandObstacle::BranchMoved { .. }, None) => {
+            format!("{obstacle}; or land it by `{land} --merge`, `{land} --rebase` or `{land} --branch NAME`")
+        }
+        (LandObstacle::BranchMoved { to }, Some(_)) => {
+            format!("the branch moved to {to} while the tests ran: land again")
+        }
+        (LandObstacle::BranchRewritten { .. }, _) => {
+            format!("{obstacle}; or land it by `{land} --rebase` or `{land} --branch NAME`")
+        }
+        (LandObstacle::Conflict(_), _) => format!(
+            "{obstacle}: `{land} --branch NAME` makes a branch of the commits, and `git merge NAME` shows the conflicts"
+        ),
+        _ => obstacle.to_string(),
     }
 }
 
@@ -149,11 +182,6 @@ fn answer(task: &Task, landed: Result<Landing, String>) -> TaskLanding {
             landing.commit = Some(to.to_string());
             return landing;
         }
-        Ok(Landing::Patch { obstacle: obstacle @ LandObstacle::BranchMoved { .. }, .. }) => format!(
-            "{obstacle}; or land it by `nexus task land {0} --merge` or `nexus task land {0} --branch NAME`",
-            task.id()
-        ),
-        Ok(Landing::Patch { obstacle, .. }) => obstacle.to_string(),
         Ok(_) => "this version does not know its present state".to_owned(),
         Err(obstacle) => obstacle,
     };

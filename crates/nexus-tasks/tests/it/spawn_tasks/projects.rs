@@ -103,8 +103,15 @@ async fn what_keeps_a_task_from_landing_is_said_and_the_patch_applies() {
 }
 
 #[tokio::test]
-async fn after_another_commit_a_task_lands_as_a_merge_that_passes_its_tests_or_as_a_branch() {
-    for (is_broken, test) in [(false, "test ! -e broken"), (true, "test ! -e broken"), (true, "")] {
+async fn after_another_commit_a_task_lands_as_a_merge_or_a_rebase_that_passes_its_tests_or_as_a_branch() {
+    let tests = "test ! -e broken";
+    for (is_rebase, is_broken, test) in [
+        (false, false, tests),
+        (false, true, tests),
+        (false, true, ""),
+        (true, false, tests),
+        (true, true, tests),
+    ] {
         let Some(world) = World::new(honest) else { return };
         let project = world.project();
         commit_all(&project);
@@ -120,7 +127,9 @@ async fn after_another_commit_a_task_lands_as_a_merge_that_passes_its_tests_or_a
         git(&project, &["commit", "--quiet", "-m", "meanwhile"]);
         let moved = git(&project, &["rev-parse", "HEAD"]);
         let said = land(&world, &id).await.obstacle.unwrap();
-        assert!(said.contains("--merge") && said.contains("--branch"), "{said}");
+        for way in ["--merge", "--rebase", "--branch"] {
+            assert!(said.contains(way), "{said}");
+        }
 
         let as_branch = TaskLandRequest { branch: Some("fix/one".to_owned()), ..TaskLandRequest::new(&id) };
         let landing = world.tasks.land(as_branch.clone()).await.unwrap();
@@ -129,22 +138,68 @@ async fn after_another_commit_a_task_lands_as_a_merge_that_passes_its_tests_or_a
         let trailers = git(&project, &["log", "-1", "--format=%(trailers:only)", "fix/one"]);
         assert!(trailers.contains(&format!("Task: {id}")), "{trailers}");
 
-        let both = TaskLandRequest { merge: true, ..as_branch };
-        assert_eq!(world.tasks.land(both).await.unwrap_err().kind, TaskErrorKind::InvalidArgument);
-        let merge = TaskLandRequest { merge: true, ..TaskLandRequest::new(&id) };
-        let landing = world.tasks.land(merge).await.unwrap();
+        let ways = [
+            TaskLandRequest { merge: true, ..as_branch.clone() },
+            TaskLandRequest { rebase: true, ..as_branch },
+            TaskLandRequest { merge: true, rebase: true, ..TaskLandRequest::new(&id) },
+        ];
+        for several in ways {
+            assert_eq!(world.tasks.land(several).await.unwrap_err().kind, TaskErrorKind::InvalidArgument);
+        }
+        let join = TaskLandRequest { merge: !is_rebase, rebase: is_rebase, ..TaskLandRequest::new(&id) };
+        let landing = world.tasks.land(join.clone()).await.unwrap();
         if is_broken && !test.is_empty() {
             assert_eq!(landing.outcome, LandingOutcome::Patch, "{landing:?}");
             let said = landing.obstacle.unwrap();
-            assert!(said.contains("the tests on the merge with the branch: failed"), "{said}");
+            let what =
+                if is_rebase { "the commits rebased on the branch" } else { "the merge with the branch" };
+            assert!(said.contains(&format!("the tests on {what}: failed")), "{said}");
             assert_eq!(git(&project, &["rev-parse", "HEAD"]), moved);
         } else {
             assert_eq!(landing.outcome, LandingOutcome::Landed, "{landing:?}");
-            assert_eq!(git(&project, &["log", "-1", "--format=%P"]).split(' ').next(), Some(&*moved));
+            if is_rebase {
+                let as_written = |branch| git(&project, &["log", "-3", "--format=%an %ae %at %B", branch]);
+                assert_eq!(as_written("main"), as_written("fix/one"));
+                assert_eq!(git(&project, &["rev-parse", "main~3"]), moved);
+            } else {
+                assert_eq!(git(&project, &["log", "-1", "--format=%P"]).split(' ').next(), Some(&*moved));
+            }
+            // Every way knows that the work has landed.
+            for again in [join, TaskLandRequest::new(&id)] {
+                assert_eq!(world.tasks.land(again).await.unwrap().commit, landing.commit);
+            }
             assert!(project.join(name).exists() && project.join("src/last.txt").exists());
         }
         assert_eq!(git(&project, &["status", "--porcelain"]), "");
     }
+}
+
+#[tokio::test]
+async fn a_conflict_and_a_rewritten_branch_name_the_commands_that_lead_on() {
+    let Some(world) = World::new(honest) else { return };
+    let project = world.project();
+    commit_all(&project);
+    let id = done(&world).await;
+    fs::write(project.join("src/one.txt"), "another one\n").unwrap();
+    git(&project, &["add", "-A"]);
+    git(&project, &["commit", "--quiet", "-m", "meanwhile"]);
+    let head = git(&project, &["rev-parse", "HEAD"]);
+    for rebase in [false, true] {
+        let join = TaskLandRequest { merge: !rebase, rebase, ..TaskLandRequest::new(&id) };
+        let landing = world.tasks.land(join).await.unwrap();
+        assert_eq!((landing.outcome, landing.patch.as_deref()), (LandingOutcome::Patch, Some("patch")));
+        let said = landing.obstacle.unwrap();
+        assert!(said.contains("\"src/one.txt\"") && said.contains("--branch NAME"), "{said}");
+    }
+    assert_eq!(git(&project, &["rev-parse", "HEAD"]), head);
+    git(&project, &["reset", "--quiet", "--hard", "HEAD~1"]);
+    git(&project, &["commit", "--quiet", "--amend", "--allow-empty", "-m", "the first, rewritten"]);
+    let said = land(&world, &id).await.obstacle.unwrap();
+    assert!(said.contains("rewritten") && said.contains("--rebase") && !said.contains("--merge"), "{said}");
+    let rebase = TaskLandRequest { rebase: true, ..TaskLandRequest::new(&id) };
+    assert_eq!(world.tasks.land(rebase).await.unwrap().outcome, LandingOutcome::Landed);
+    assert_eq!(git(&project, &["log", "-1", "--format=%s", "main~3"]), "the first, rewritten");
+    assert_eq!(git(&project, &["status", "--porcelain"]), "");
 }
 
 #[tokio::test]
