@@ -68,11 +68,17 @@ impl Job {
         (self.entry.make)(&format!("http://{}/{scenario}/v1", self.address))
     }
 
-    /// One turn and nothing else, for a program that watches this one.
+    /// One stream, or `count` loops, and nothing else, for a program that watches this one. Reads no clock: Valgrind does not
+    /// bear that of `rustix`.
     async fn read(&self) -> Figures {
         match self.scenario {
             Scenario::Stream { deltas, .. } => read_stream(&*self.client(self.scenario), deltas).await,
-            _ => self.client(self.scenario).tool_loop(&mut 0).await,
+            _ => {
+                let client = self.client(self.scenario);
+                for _ in 0..self.count {
+                    client.tool_loop(&mut 0).await;
+                }
+            }
         }
         Figures::new()
     }

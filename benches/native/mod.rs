@@ -31,6 +31,8 @@ pub(crate) struct Bench {
     /// The floor, Nexus, and whoever else takes part.
     clients: Vec<Entry>,
     is_quick: bool,
+    /// True if only instructions are counted, which no other load changes.
+    counts_only: bool,
     is_void: bool,
     rows: Vec<Row>,
     notes: Vec<String>,
@@ -38,7 +40,7 @@ pub(crate) struct Bench {
 
 /// Runs the bench `name` with the floor, Nexus and `peers`.
 ///
-/// `--quick` takes fewer and shorter runs; with `--strict` the program ends with 1 if something that must hold
+/// `--quick` takes fewer and shorter runs; `--counts` takes only the counts of tool rounds; with `--strict` the program ends with 1 if something that must hold
 /// does not.
 pub(crate) fn main(name: &str, peers: &[Entry]) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -54,6 +56,7 @@ pub(crate) fn main(name: &str, peers: &[Entry]) -> ExitCode {
         children: Children::new(Server::start()),
         clients,
         is_quick: arguments.iter().any(|argument| argument == "--quick"),
+        counts_only: arguments.iter().any(|argument| argument == "--counts"),
         is_void: false,
         rows: Vec::new(),
         notes: Vec::new(),

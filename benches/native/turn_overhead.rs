@@ -19,8 +19,12 @@ const KIB: f64 = 1024.0;
 
 /// Takes the measurements of this bench.
 pub(crate) fn run(bench: &mut Bench) {
+    if bench.counts_only {
+        return counted_rounds(bench);
+    }
     latency(bench);
     tool_rounds(bench);
+    counted_rounds(bench);
     held(bench);
     flood(bench);
 }
@@ -75,14 +79,31 @@ fn tool_rounds(bench: &mut Bench) {
         full["processor"] - raw["processor"]
     });
     bench.add(Row { beside: Some(Beside::Ahead), ..row });
-    if bench.children.has_valgrind() {
-        let what = "instructions of one tool round, the request included".to_owned();
-        let row = bench.counted(what, Unit::Count, |bench, client| {
-            let of = |rounds| bench.children.instructions("read", client, Scenario::ToolRounds { rounds }, 1);
-            (of(ROUNDS) - of(0)) / ROUNDS as f64
-        });
-        bench.add(Row { beside: Some(Beside::Ahead), ..row });
+}
+
+/// Instructions of one round: of all requests, and beyond the same requests with answers that nobody reads.
+fn counted_rounds(bench: &mut Bench) {
+    if !bench.children.has_valgrind() {
+        return;
     }
+    let what = "instructions of one tool round, the request included".to_owned();
+    let whole = bench.counted(what, Unit::Count, |bench, client| {
+        let of = |rounds| bench.children.instructions("read", client, Scenario::ToolRounds { rounds }, 1);
+        (of(ROUNDS) - of(0)) / ROUNDS as f64
+    });
+    let what = "instructions of one tool round, beyond the same requests read by nobody".to_owned();
+    let beyond = bench.counted(what, Unit::Count, |bench, client| {
+        // The second loop less the first one, because the first one also fetches the requests.
+        let of = |rounds| {
+            bench.children.figures("tool-loop", client, Scenario::Recorded { rounds }, 0);
+            let of = |loops| bench.children.instructions("read", RAW, Scenario::ToolRounds { rounds }, loops);
+            of(2) - of(1)
+        };
+        whole.median_of(client.name).unwrap_or(f64::NAN) - (of(ROUNDS) - of(0)) / ROUNDS as f64
+    });
+    bench.add(Row { beside: Some(Beside::Ahead), ..whole });
+    let bound = Some(Bound::Plain { must: 80e3, aim: 80e3 });
+    bench.add(Row { bound, beside: Some(Beside::Ahead), ..beyond });
 }
 
 fn held(bench: &mut Bench) {

@@ -3,6 +3,7 @@
 //! A [`LineSplitter`] takes bytes as they come from a pipe and yields [`Line`]s. It splits only on `\n`, because JSON
 //! text may contain any other line separator unescaped. The reader interprets the lines.
 
+use std::collections::VecDeque;
 use std::mem;
 
 use bytes::Bytes;
@@ -10,6 +11,12 @@ use memchr::memchr;
 
 /// Space for one read, in bytes: the capacity of a Linux pipe.
 const READ_BYTES: usize = 64 << 10;
+
+/// Capacity of a new block: one read, and the beginning of a line before it.
+const BLOCK_BYTES: usize = READ_BYTES + (4 << 10);
+
+/// Maximum number of blocks that are retained for another use.
+const MAX_RETAINED: usize = 32;
 
 /// Number of bytes stored of a line above the maximum length.
 const TRUNCATED_HEAD_BYTES: usize = 64 << 10;
@@ -46,6 +53,9 @@ pub struct LineSplitter {
     /// Bytes of `buffer` that are known to have no newline.
     searched: usize,
     overlong: Option<Overlong>,
+    /// Blocks that were passed on, the oldest first. A block is used again once all its lines were dropped: the memory of a
+    /// child's output would otherwise be returned to the system and requested again all the time.
+    retained: VecDeque<Bytes>,
 }
 
 #[derive(Debug)]
@@ -58,7 +68,7 @@ impl LineSplitter {
     /// Creates a splitter for lines of up to `limit_bytes` bytes.
     #[must_use]
     pub fn new(limit_bytes: usize) -> Self {
-        Self { limit_bytes, buffer: Vec::new(), searched: 0, overlong: None }
+        Self { limit_bytes, buffer: Vec::new(), searched: 0, overlong: None, retained: VecDeque::new() }
     }
 
     /// Returns the buffer for the next bytes. It has room for at least one full pipe.
@@ -134,11 +144,18 @@ impl LineSplitter {
         // If most of a block is lines, pass the block on without copying. Copy a few lines out of a large block, so
         // that a slow consumer does not keep 64 KiB for each.
         let block = if end >= self.buffer.capacity() / 2 {
-            let rest = self.buffer[end..].to_vec();
-            let mut block = mem::replace(&mut self.buffer, rest);
+            let mut next = self.unused_block();
+            next.extend_from_slice(&self.buffer[end..]);
+            let mut block = mem::replace(&mut self.buffer, next);
             block.truncate(end);
-            Bytes::from(block).slice(start..)
+            let block = Bytes::from(block);
+            if block.len() <= BLOCK_BYTES {
+                self.retained.push_back(block.clone());
+            }
+            block.slice(start..)
         } else {
+            // The child writes little, so release the memory.
+            self.retained.pop_front();
             let block = Bytes::copy_from_slice(&self.buffer[start..end]);
             self.buffer.drain(..end);
             block
@@ -149,6 +166,19 @@ impl LineSplitter {
             lines.push(self.line(&block, from, newline));
             from = newline + 1;
         }
+    }
+
+    /// Returns an empty block, if possible one whose lines were dropped.
+    fn unused_block(&mut self) -> Vec<u8> {
+        match self.retained.pop_front().map(Bytes::try_into_mut) {
+            Some(Ok(mut block)) => {
+                block.clear();
+                return block.into();
+            }
+            Some(Err(block)) if self.retained.len() + 1 < MAX_RETAINED => self.retained.push_front(block),
+            Some(Err(_)) | None => {}
+        }
+        Vec::with_capacity(BLOCK_BYTES)
     }
 
     fn line(&self, block: &Bytes, from: usize, newline: usize) -> Line {
@@ -177,6 +207,8 @@ fn head(bytes: &[u8], limit_bytes: usize) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     fn split_in_pieces(input: &[u8], piece: usize, limit: usize) -> Vec<Line> {
@@ -227,6 +259,39 @@ mod tests {
             assert_eq!(lines.len(), 1000, "pieces of {piece}");
             assert!(lines.iter().all(|found| found.bytes == line[..]));
         }
+    }
+
+    #[test]
+    fn a_block_is_used_again_once_its_lines_were_dropped() {
+        let mut splitter = LineSplitter::new(1 << 20);
+        let output = b"0123456789abcde\n".repeat(READ_BYTES / 16);
+        let mut block = |lines: &mut Vec<Line>| {
+            splitter.space().extend_from_slice(&output);
+            splitter.split(lines);
+            lines.last().map(|line| line.bytes.as_ptr())
+        };
+        let mut lines = Vec::new();
+        let mut blocks = HashSet::new();
+        for _ in 0..100 {
+            blocks.insert(block(&mut lines));
+            lines.clear();
+        }
+        assert!(blocks.len() <= 3, "100 blocks of output are in {} blocks of memory", blocks.len());
+        for _ in 0..100 {
+            block(&mut lines);
+        }
+        assert_eq!(lines.len(), 100 * READ_BYTES / 16);
+        assert!(
+            lines.iter().all(|line| line.bytes == "0123456789abcde"),
+            "no block with lines is overwritten"
+        );
+        assert!(splitter.retained.len() <= MAX_RETAINED);
+        lines.clear();
+        for _ in 0..MAX_RETAINED {
+            splitter.space().extend_from_slice(b"few\n");
+            splitter.split(&mut lines);
+        }
+        assert!(splitter.retained.is_empty(), "a child that writes little retains nothing");
     }
 
     #[test]

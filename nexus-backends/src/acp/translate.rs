@@ -680,7 +680,7 @@ impl Translator for AcpTranslator {
 
     fn read_line(&mut self, output: OutputLine<'_>, step: &mut Step) -> bool {
         let line = output.bytes;
-        let Ok(message) = serde_json::from_slice::<Line>(line) else { return false };
+        let Ok(message) = output.read::<Line>() else { return false };
         self.line_halves = output.halves();
         match message {
             Line { id: Some(id), method: Some(method), params, .. } => {

@@ -46,8 +46,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Number of lines read before events, limits and cancellation are handled.
 const LINES_PER_ROUND: usize = 64;
 
-/// Size of lines with unsent events at which reading pauses, in bytes. Source: our own bound, equal to the default size
-/// of the process's queue.
+/// Size of lines with unsent events at which reading pauses, in bytes. Source: our own bound.
 const UNSENT_BYTES: usize = 8 << 20;
 
 /// Number of bytes of an unreadable line that are retained.

@@ -20,12 +20,12 @@ use super::driver_tests::{Bench, MINUTE, SHORT, Script, idle, let_pass, request}
 /// Texts of the flood below, of 64 KiB each: more than may wait anywhere on its way.
 const TEXTS: usize = 800;
 
-/// Writes [`TEXTS`] texts, then `ended`, then an answer. With the first hundred it writes `begun`.
+/// Writes [`TEXTS`] texts, then `ended`, then an answer. With the first sixteen it writes `begun`.
 fn flood() -> String {
     let text = "text=$(head -c 65536 /dev/zero | tr '\\0' x)";
     format!(
         "{text}; i=0; while [ $i -lt {TEXTS} ]; do i=$((i+1)); printf '{{\"text\":\"%s\"}}\\n' \"$text\"; \
-         [ $i = 100 ] && : > begun; done; : > ended; echo '{{\"done\":\"ok\"}}'; cat > /dev/null"
+         [ $i = 16 ] && : > begun; done; : > ended; echo '{{\"done\":\"ok\"}}'; cat > /dev/null"
     )
 }
 

@@ -3,7 +3,7 @@
 //! While the process runs, a translator may read the record that the CLI writes in its home. It does no other input or
 //! output, so a recorded transcript tests it completely.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, str, time::Duration};
 
 use bytes::Bytes;
 use nexus_core::{
@@ -13,6 +13,7 @@ use nexus_core::{
     lenient_json::{self, Halves, Repaired, Repairs},
     turn::{RepairedLine, Unrecognized},
 };
+use serde::Deserialize;
 use serde_json::Value;
 
 /// Translator of one process's output into events, writes and an outcome.
@@ -150,7 +151,20 @@ pub struct OutputLine<'l> {
     pub repairs: Option<&'l Repairs>,
 }
 
-impl OutputLine<'_> {
+impl<'l> OutputLine<'l> {
+    /// Reads the line as JSON.
+    ///
+    /// # Errors
+    ///
+    /// The error of `serde_json`.
+    pub fn read<T: Deserialize<'l>>(&self) -> Result<T, serde_json::Error> {
+        // One check of the whole line is cheaper than those that `serde_json` makes of each string in bytes.
+        match str::from_utf8(self.bytes) {
+            Ok(text) => serde_json::from_str(text),
+            Err(_) => serde_json::from_slice(self.bytes),
+        }
+    }
+
     /// Returns the split characters at the ends of the line's text.
     pub fn halves(&self) -> Halves {
         self.repairs.map(|repairs| repairs.halves).unwrap_or_default()

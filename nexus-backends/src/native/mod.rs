@@ -11,6 +11,7 @@
 //! | `wire_reader`, `transcript`, `reply` | the interface between the loop and a wire |
 //! | [`sse`], [`frame_splitter`], `stream_splitter` | bytes to events, by the framing of the body |
 //! | `lenient` | values that servers write in several forms |
+//! | `json_cursor`, `plain_json` | fast readers for the plain JSON that servers write nearly always |
 //! | `tools` | the caller's tools and the answer's schema, as servers accept them |
 //! | `own_tools` | files and commands, as the access level allows |
 //! | `compaction`, `context_room`, `context_fill` | older parts of a conversation that are dropped, so that the rest fits into the model's context |
@@ -32,6 +33,7 @@ pub(crate) mod dialect;
 pub mod frame_splitter;
 mod item_transcript;
 pub(crate) mod items;
+mod json_cursor;
 pub(crate) mod key_placement;
 pub(crate) mod kind;
 pub(crate) mod lenient;
@@ -43,6 +45,7 @@ pub(crate) mod models;
 pub(crate) mod outcome;
 pub(crate) mod own_settings;
 mod own_tools;
+mod plain_json;
 mod probe;
 pub(crate) mod reply;
 mod retry;

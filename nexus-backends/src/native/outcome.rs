@@ -52,6 +52,11 @@ pub(crate) fn judge(reply: &ErrorReply<'_>, by_dialect: Option<Failure>) -> Fail
 /// Returns copies of the headers that decide if and when to retry after an error in the stream. Copies are needed
 /// because the original headers keep the connection's first buffer in memory.
 pub(crate) fn error_headers(headers: &HeaderMap) -> HeaderMap {
+    // Nearly every response has none of them, so look at the few names that there are.
+    let prefixes = ["retry-after", "x-should-retry", "x-ratelimit-"];
+    if !headers.keys().any(|name| prefixes.iter().any(|prefix| name.as_str().starts_with(prefix))) {
+        return HeaderMap::new();
+    }
     let meters = ["", "-requests", "-tokens"];
     let remaining = meters.map(|meter| format!("x-ratelimit-remaining{meter}"));
     let is_used_up = remaining.iter().any(|name| headers.get(name).is_some_and(|left| left == "0"));

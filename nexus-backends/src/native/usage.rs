@@ -8,6 +8,7 @@ use nexus_core::{
 use serde::Deserialize;
 
 use super::lenient::{Amount, Count, Object};
+use super::plain_json::plain_object;
 
 /// Token counts and cost, as servers report them. Input includes cached tokens, output includes reasoning.
 #[derive(Debug, Default, Deserialize)]
@@ -47,6 +48,23 @@ pub(crate) struct InputDetails {
 pub(crate) struct OutputDetails {
     pub(crate) reasoning_tokens: Count,
 }
+
+plain_object!(UsageReport {
+    "input_tokens" => input_tokens,
+    "output_tokens" => output_tokens,
+    "prompt_tokens" => prompt_tokens,
+    "completion_tokens" => completion_tokens,
+    "input_tokens_details" => input_tokens_details,
+    "output_tokens_details" => output_tokens_details,
+    "prompt_tokens_details" => prompt_tokens_details,
+    "completion_tokens_details" => completion_tokens_details,
+    "prompt_cache_hit_tokens" => prompt_cache_hit_tokens,
+    "cached_tokens" => cached_tokens,
+    "cost_in_usd_ticks" => cost_in_usd_ticks,
+    "cost" => cost,
+});
+plain_object!(InputDetails { "cached_tokens" => cached_tokens, "cache_write_tokens" => cache_write_tokens });
+plain_object!(OutputDetails { "reasoning_tokens" => reasoning_tokens });
 
 /// Ticks to one United States dollar. Source: observed.
 const TICKS_PER_USD: f64 = 1e10;

@@ -153,18 +153,17 @@ impl ClaudeTranslator {
 
     /// Reads a line; `None` for an unknown line.
     fn read(&mut self, output: OutputLine<'_>, step: &mut Step) -> Option<()> {
-        let line = output.bytes;
-        let head: Head<'_> = serde_json::from_slice(line).ok()?;
+        let head: Head<'_> = output.read().ok()?;
         match &*head.kind {
-            "stream_event" => self.stream(serde_json::from_slice(line).ok()?, output.halves(), step),
-            "assistant" => self.assistant(serde_json::from_slice(line).ok()?, step),
-            "user" => self.user(serde_json::from_slice(line).ok()?, step),
+            "stream_event" => self.stream(output.read().ok()?, output.halves(), step),
+            "assistant" => self.assistant(output.read().ok()?, step),
+            "user" => self.user(output.read().ok()?, step),
             "system" => {
                 let subtype = head.subtype.as_deref().unwrap_or_default();
-                self.system(subtype, serde_json::from_slice(line).ok()?, step)
+                self.system(subtype, output.read().ok()?, step)
             }
             "result" => {
-                let mut result: ResultLine = serde_json::from_slice(line).ok()?;
+                let mut result: ResultLine = output.read().ok()?;
                 if result.structured_output.is_some()
                     && let Some(flaw) = output.flaw()
                 {
@@ -176,9 +175,9 @@ impl ClaudeTranslator {
             }
             // Progress of an input. Ignored, because every version also echoes the input.
             "command_lifecycle" => Some(()),
-            "rate_limit_event" => self.rate_limit(serde_json::from_slice(line).ok()?, step),
-            "control_response" => self.control(serde_json::from_slice(line).ok()?, step),
-            "control_request" => self.asked(serde_json::from_slice(line).ok()?, output.flaw(), step),
+            "rate_limit_event" => self.rate_limit(output.read().ok()?, step),
+            "control_response" => self.control(output.read().ok()?, step),
+            "control_request" => self.asked(output.read().ok()?, output.flaw(), step),
             _ => None,
         }
     }

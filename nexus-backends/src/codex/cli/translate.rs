@@ -334,7 +334,7 @@ impl Translator for AppServer {
     }
 
     fn read_line(&mut self, output: OutputLine<'_>, step: &mut Step) -> bool {
-        let Ok(message) = serde_json::from_slice::<Line>(output.bytes) else { return false };
+        let Ok(message) = output.read::<Line>() else { return false };
         self.line_halves = output.halves();
         match message {
             Line { id: Some(id), method: Some(method), .. } => self.asked(&id, &method, step),

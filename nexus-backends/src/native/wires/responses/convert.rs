@@ -8,7 +8,9 @@ use serde_json::{Value, json, value::RawValue};
 use super::parts::{message, text_content};
 use super::shape::TextShape;
 use crate::native::items::{Author, Item, ItemPart, Origin, Sealed, joined_text, note_of, note_parts};
+use crate::native::json_cursor::JsonCursor;
 use crate::native::lenient::{JsonText, Text};
+use crate::native::plain_json::{self, plain_object};
 
 /// Fields of an item that have a meaning on every wire.
 #[derive(Default, Deserialize)]
@@ -30,13 +32,24 @@ struct StoredItem<'a> {
     input: Text<'a>,
 }
 
+plain_object!(StoredItem<'a> {
+    "type" => kind,
+    "role" => role,
+    "content" => content,
+    "output" => output,
+    "call_id" => call_id,
+    "name" => name,
+    "arguments" => arguments,
+    "input" => input,
+});
+
 /// Converts an item of this wire, which `origin` created. The item in its own form is added if the fields that every wire
 /// knows do not yield the same bytes. Without such fields it becomes reasoning, which only its origin can read.
 pub(crate) fn to_item(json: &str, origin: &Origin, shape: TextShape) -> Item {
     let sealed = || Sealed { origin: origin.clone(), json: json.to_owned() };
     let Some(mut item) = known_fields(json) else { return Item::reasoning(sealed()) };
-    let known = of_item(&item, shape).map(|known| known.to_string());
-    if known.as_deref() != Some(json) {
+    let is_known = || of_item(&item, shape).is_some_and(|known| known.to_string() == json);
+    if has_other_fields(json) || !is_known() {
         item.set_sealed(Some(sealed()));
     }
     item
@@ -51,8 +64,20 @@ pub(crate) fn to_items(list: &str) -> Option<(Vec<Arc<Item>>, usize)> {
     Some((items, left_out))
 }
 
+/// Returns true if an item certainly has a field that [`of_item`] writes on none, such as the id of a server.
+fn has_other_fields(json: &str) -> bool {
+    let Some(mut cursor) = JsonCursor::new(json) else { return false };
+    let mut has_other = false;
+    let read = cursor.object(|key, value| {
+        has_other |=
+            !matches!(key, "type" | "role" | "content" | "call_id" | "name" | "arguments" | "output");
+        value.skip()
+    });
+    has_other && read.is_some()
+}
+
 fn known_fields(json: &str) -> Option<Item> {
-    let item: StoredItem<'_> = serde_json::from_str(json).ok()?;
+    let item: StoredItem<'_> = plain_json::read(json).ok()?;
     let call = item.call_id.as_str();
     let name = item.name.as_str();
     Some(match item.kind.as_str() {

@@ -19,13 +19,14 @@ mod unknown;
 use std::{borrow::Cow, collections::HashMap, fmt, mem, sync::Arc};
 
 use http::HeaderMap;
+use memchr::memchr_iter;
 use nexus_core::{
     MessageId, ModelId, TurnEvent, Usage,
     lenient_json::{self, HalfJoiner, Halves, Repaired},
     turn::{Cost, MessageEnded, MessageVoided, RepairedLine, TextDelta, VoidCause},
 };
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 use self::deltas::{DeltaTarget, Thinking};
 use self::ending::Terminal;
@@ -35,6 +36,7 @@ use self::unknown::{Peeked, peek};
 use super::shape::CustomCalls;
 use super::wire::{ItemEvent, PartEvent, Response, ResponseEvent};
 use crate::native::dialect::Dialect;
+use crate::native::plain_json::{self, PlainJson};
 use crate::native::reply::{CallEnding, FunctionCall, ModelReply, OutputItem};
 use crate::native::sse::Event;
 use crate::native::wire_reader::WireReader;
@@ -151,7 +153,7 @@ impl ResponseReader {
             Peeked::Kind(_) | Peeked::Untyped => {}
             Peeked::NoObject(error) => return self.broken(None, &body, error.as_ref(), events),
         }
-        match serde_json::from_str::<Response<'_>>(&body) {
+        match parse::<Response<'_>>(&body) {
             Err(error) => self.broken(None, &body, Some(&error), events),
             Ok(response) if response.is_empty() => self.untyped("", &body, events),
             Ok(response) => self.end(Terminal::Completed, response, events),
@@ -260,8 +262,8 @@ impl ResponseReader {
                 _ => return self.broken(None, data, error.as_ref(), events),
             },
         };
-        // `serde_json` does not validate the content of raw items here, so it rejects none of them.
-        let refused = match holds_items(&kind) {
+        // `serde_json` does not read the escapes of raw items here, so it rejects none of them.
+        let refused = match holds_items(&kind) && has_escaped_units(data) {
             true => None,
             false => match self.read(&kind, data, events) {
                 Ok(()) => return,
@@ -313,8 +315,8 @@ impl ResponseReader {
             "response.output_item.added" => self.item_added(&parse(data)?),
             "response.output_item.done" => {
                 let event: ItemEvent<'_> = parse(data)?;
-                if let Some(raw) = event.item {
-                    self.item_done(event.output_index.0, raw, events);
+                if let Some(item) = event.item.0 {
+                    self.item_done(event.output_index.0, parse_raw(item)?, events);
                 }
             }
             "response.created" | "response.in_progress" | "response.queued" => {
@@ -324,7 +326,7 @@ impl ResponseReader {
                 }
             }
             "error" | "response.error" => {
-                self.fail(&parse(data)?);
+                self.fail(&serde_json::from_str(data)?);
             }
             _ if unknown::is_noise(kind) => {}
             _ => match self.dialect.event(kind, data.as_bytes()) {
@@ -389,8 +391,19 @@ fn holds_items(kind: &str) -> bool {
     kind.starts_with("response.output_item.") || Terminal::of(kind).is_some()
 }
 
-fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, serde_json::Error> {
-    serde_json::from_str(data)
+/// Returns true if a text may have an escaped code unit, such as half of a surrogate pair.
+fn has_escaped_units(data: &str) -> bool {
+    let data = data.as_bytes();
+    memchr_iter(b'\\', data).any(|place| data.get(place + 1) == Some(&b'u'))
+}
+
+fn parse<'a, T: PlainJson<'a> + Deserialize<'a>>(data: &'a str) -> Result<T, serde_json::Error> {
+    plain_json::read(data)
+}
+
+/// Returns a text that is JSON as raw JSON.
+fn parse_raw(item: &str) -> Result<&RawValue, serde_json::Error> {
+    serde_json::from_str(item)
 }
 
 #[cfg(test)]

@@ -4,10 +4,12 @@
 //! accepts any usable value, and an unusable field does not affect the rest of the event. Items stay raw, because they
 //! are sent back unchanged.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::native::json_cursor::JsonCursor;
 pub(super) use crate::native::lenient::{Count, Flag, JsonText, Object, Parts, RawItems, Text};
+use crate::native::plain_json::{PlainJson, plain_object};
 use crate::native::usage::UsageReport;
 
 /// Type of an event whose first key is another field.
@@ -55,7 +57,48 @@ pub(super) struct PartEvent<'a> {
 pub(super) struct ItemEvent<'a> {
     pub(super) output_index: Count,
     #[serde(borrow)]
-    pub(super) item: Option<&'a RawValue>,
+    pub(super) item: JsonItem<'a>,
+}
+
+/// JSON of an item; `None` for `null`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct JsonItem<'a>(pub(super) Option<&'a str>);
+
+/// JSON of each item of a list; empty for any other value.
+#[derive(Clone, Debug, Default)]
+pub(super) struct JsonItems<'a>(pub(super) Vec<&'a str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for JsonItem<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Option::<&'a RawValue>::deserialize(deserializer).map(|raw| Self(raw.map(RawValue::get)))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for JsonItems<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        RawItems::deserialize(deserializer)
+            .map(|items| Self(items.0.into_iter().map(RawValue::get).collect()))
+    }
+}
+
+impl<'a> PlainJson<'a> for JsonItem<'a> {
+    fn plain(cursor: &mut JsonCursor<'a>) -> Option<Self> {
+        if cursor.null() { Some(Self(None)) } else { Some(Self(Some(cursor.raw()?))) }
+    }
+}
+
+impl<'a> PlainJson<'a> for JsonItems<'a> {
+    fn plain(cursor: &mut JsonCursor<'a>) -> Option<Self> {
+        if cursor.null() {
+            return Some(Self::default());
+        }
+        let mut items = Vec::new();
+        cursor.array(|element| {
+            items.push(element.raw()?);
+            Some(())
+        })?;
+        Some(Self(items))
+    }
 }
 
 /// Output item, with the used fields of every kind.
@@ -141,7 +184,7 @@ pub(super) struct Response<'a> {
     #[serde(borrow)]
     pub(super) model: Text<'a>,
     #[serde(borrow)]
-    pub(super) output: RawItems<'a>,
+    pub(super) output: JsonItems<'a>,
     pub(super) usage: Object<UsageReport>,
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
@@ -157,3 +200,46 @@ pub(super) struct IncompleteDetails<'a> {
     #[serde(borrow)]
     pub(super) reason: Text<'a>,
 }
+
+plain_object!(Typed<'a> { "type" => kind });
+plain_object!(DeltaEvent<'a> {
+    "item_id" => item_id,
+    "output_index" => output_index,
+    "summary_index" => summary_index,
+    "delta" => delta,
+});
+plain_object!(PartEvent<'a> {
+    "item_id" => item_id,
+    "output_index" => output_index,
+    "summary_index" => summary_index,
+    "content_index" => content_index,
+    "text" => text,
+    "refusal" => refusal,
+    "arguments" => arguments,
+    "input" => input,
+});
+plain_object!(ItemEvent<'a> { "output_index" => output_index, "item" => item });
+plain_object!(Item<'a> {
+    "type" => kind,
+    "id" => id,
+    "call_id" => call_id,
+    "name" => name,
+    "namespace" => namespace,
+    "arguments" => arguments,
+    "input" => input,
+    "content" => content,
+    "summary" => summary,
+});
+plain_object!(ItemHead<'a> { "type" => kind, "id" => id, "call_id" => call_id });
+plain_object!(ResponseEvent<'a> { "response" => response });
+plain_object!(Response<'a> {
+    "id" => id,
+    "status" => status,
+    "model" => model,
+    "output" => output,
+    "usage" => usage,
+    "error" => error,
+    "incomplete_details" => incomplete_details,
+    "end_turn" => end_turn,
+});
+plain_object!(IncompleteDetails<'a> { "reason" => reason });

@@ -4,7 +4,7 @@ use http::header::HeaderMap;
 use nexus_core::{ErrorKind, ModelId, TurnEvent, harness::Failure};
 use serde_json::Value;
 
-use super::{CallEnding, ResponseReader, parse};
+use super::{CallEnding, ResponseReader, parse, parse_raw};
 use crate::native::outcome::{ErrorBody, ErrorReply, error_headers, judge};
 use crate::native::usage;
 use crate::native::wires::responses::wire::{Response, ResponseEvent};
@@ -55,9 +55,10 @@ impl ResponseReader {
             return self.too_long(&format!("{MAX_ITEMS} items"));
         }
         for item in self.slots.reconcile(&response.output.0) {
+            let Ok(raw) = parse_raw(item.json) else { continue };
             match item.slot {
-                Some(slot) => self.fill(slot, item.raw, events),
-                None => self.item_done(Some(item.position), item.raw, events),
+                Some(slot) => self.fill(slot, raw, events),
+                None => self.item_done(Some(item.position), raw, events),
             }
         }
         let error = response.error.filter(|error| error.get() != "null");

@@ -9,14 +9,14 @@ use nexus_core::{
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use super::{CallEnding, FunctionCall, ItemSlot, OutputItem, ResponseReader, SlotKind, hosted};
+use super::{CallEnding, FunctionCall, ItemSlot, OutputItem, ResponseReader, SlotKind, hosted, parse};
 use crate::native::wires::responses::shape::CustomCalls;
-use crate::native::wires::responses::wire::{Item, ItemEvent, Parts};
+use crate::native::wires::responses::wire::{Item, ItemEvent, Parts, Text};
 
 impl ResponseReader {
     /// Handles the start of an item.
     pub(super) fn item_added(&mut self, event: &ItemEvent<'_>) {
-        let Some(item) = event.item.and_then(|raw| serde_json::from_str::<Item<'_>>(raw.get()).ok()) else {
+        let Some(item) = event.item.0.and_then(|item| parse::<Item<'_>>(item).ok()) else {
             return;
         };
         let kind = SlotKind::of(item.kind());
@@ -34,7 +34,7 @@ impl ResponseReader {
 
     /// Handles the end of an item. `place` is its position in the output.
     pub(super) fn item_done(&mut self, place: Option<u64>, raw: &RawValue, events: &mut Vec<TurnEvent>) {
-        let item: Item<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
+        let item: Item<'_> = parse(raw.get()).unwrap_or_default();
         let kind = SlotKind::of(item.kind());
         if self.slots.is_known(kind, raw) {
             return;
@@ -51,7 +51,7 @@ impl ResponseReader {
 
     /// Handles the end of the item in a slot.
     pub(super) fn fill(&mut self, index: usize, raw: &RawValue, events: &mut Vec<TurnEvent>) {
-        let item: Item<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
+        let item: Item<'_> = parse(raw.get()).unwrap_or_default();
         self.fill_with(index, &item, raw, events);
     }
 
@@ -129,22 +129,17 @@ impl ResponseReader {
     fn call_done(&mut self, index: usize, item: &Item<'_>, raw: &RawValue) -> Option<OutputItem> {
         let slot = self.slots.slot_mut(index)?;
         let is_whole = (!item.arguments.0.is_empty() || slot.text.is_empty())
-            && has_call_id(raw, item.call_id.as_str())
+            && has_call_id(raw, &item.call_id)
             && !item.kind.is_empty();
         if !item.arguments.0.is_empty() {
             slot.text = item.arguments.0.clone().into_owned();
         }
-        let mut call = call_of(slot);
-        if is_whole {
-            call.raw = Some(raw.to_owned());
-        }
-        Some(OutputItem::Call(call))
+        Some(OutputItem::Call(call_of(slot, is_whole.then_some(raw))))
     }
 
     fn custom_call_done(&mut self, index: usize, item: &Item<'_>, raw: &RawValue) -> Option<OutputItem> {
         let slot = self.slots.slot_mut(index)?;
-        let is_whole =
-            (!item.input.is_empty() || slot.text.is_empty()) && has_call_id(raw, item.call_id.as_str());
+        let is_whole = (!item.input.is_empty() || slot.text.is_empty()) && has_call_id(raw, &item.call_id);
         if !item.input.is_empty() {
             slot.text = item.input.as_str().to_owned();
         }
@@ -181,14 +176,17 @@ impl ResponseReader {
 
 /// Returns true if an item can be sent back unchanged, because its call id equals the text in its output. An output
 /// cannot refer to a numeric call id.
-fn has_call_id(raw: &RawValue, wanted: &str) -> bool {
+fn has_call_id(raw: &RawValue, wanted: &Text<'_>) -> bool {
     #[derive(Deserialize)]
     struct Named<'a> {
         #[serde(borrow)]
         call_id: Cow<'a, str>,
     }
-    !wanted.is_empty()
-        && serde_json::from_str::<Named<'_>>(raw.get()).is_ok_and(|named| named.call_id == wanted)
+    // A text without escapes is borrowed from the item, unlike the spelling of a number.
+    let is_borrowed = matches!(wanted.0, Cow::Borrowed(_));
+    let is_text =
+        || serde_json::from_str::<Named<'_>>(raw.get()).is_ok_and(|named| named.call_id == wanted.0);
+    !wanted.is_empty() && (is_borrowed || is_text())
 }
 
 /// Returns true for items that are sent back and need no event.
@@ -213,7 +211,9 @@ pub(super) fn finished(
             let message = slot.message.take().unwrap_or_else(next_message);
             Some(message_of(&mut slot, message))
         }
-        SlotKind::Call if is_completed && !slot.name.is_empty() => Some(OutputItem::Call(call_of(&mut slot))),
+        SlotKind::Call if is_completed && !slot.name.is_empty() => {
+            Some(OutputItem::Call(call_of(&mut slot, None)))
+        }
         SlotKind::CustomCall if is_completed && !slot.name.is_empty() => Some(custom_call_of(&mut slot)),
         _ => None,
     }
@@ -229,22 +229,26 @@ fn message_of(slot: &mut ItemSlot, message: MessageId) -> OutputItem {
     OutputItem::Message { message, text, refusal, raw: Some(written(&raw)) }
 }
 
-/// Creates a function call from its deltas.
-fn call_of(slot: &mut ItemSlot) -> FunctionCall {
+/// Creates a function call from a slot. Without the raw JSON of its item, that is created from the deltas.
+fn call_of(slot: &mut ItemSlot, raw: Option<&RawValue>) -> FunctionCall {
     let call_id = call_id_of(slot);
     let name = std::mem::take(&mut slot.name);
     let arguments = std::mem::take(&mut slot.text);
     let namespace = Some(std::mem::take(&mut slot.namespace)).filter(|namespace| !namespace.is_empty());
-    let mut raw = json!({
-        "type": "function_call",
-        "call_id": call_id,
-        "name": name,
-        "arguments": arguments,
-    });
-    if let Some(namespace) = &namespace {
-        raw["namespace"] = namespace.as_str().into();
-    }
-    FunctionCall { call_id, name, namespace, arguments, raw: Some(written(&raw)) }
+    let created = || {
+        let mut raw = json!({
+            "type": "function_call",
+            "call_id": call_id,
+            "name": name,
+            "arguments": arguments,
+        });
+        if let Some(namespace) = &namespace {
+            raw["namespace"] = namespace.as_str().into();
+        }
+        written(&raw)
+    };
+    let raw = raw.map_or_else(created, ToOwned::to_owned);
+    FunctionCall { call_id, name, namespace, arguments, raw: Some(raw) }
 }
 
 /// Creates a custom call from its deltas.

@@ -2,8 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use serde_json::value::RawValue;
-
+use super::parse;
 use super::slots::{ItemSlot, ItemSlots, SlotKind, has_raw};
 use crate::native::reply::OutputItem;
 use crate::native::wires::responses::wire::{Item, ItemHead};
@@ -15,8 +14,8 @@ pub(super) struct Unfinished<'a> {
     pub(super) slot: Option<usize>,
     /// Position in the output.
     pub(super) position: u64,
-    /// Raw JSON of the item.
-    pub(super) raw: &'a RawValue,
+    /// JSON of the item.
+    pub(super) json: &'a str,
 }
 
 /// Slots that are not matched with an item of the final output yet.
@@ -33,32 +32,32 @@ impl ItemSlots {
     ///
     /// Two items are the same if their raw texts, their ids or their call ids are equal. The remaining items of both
     /// sides are paired by kind, in order; a finished call is paired only with an equal call.
-    pub(super) fn reconcile<'a>(&self, output: &[&'a RawValue]) -> Vec<Unfinished<'a>> {
+    pub(super) fn reconcile<'a>(&self, output: &[&'a str]) -> Vec<Unfinished<'a>> {
         let mut unmatched = Unmatched::new(self.as_slice());
         let mut unfinished = Vec::new();
         let mut left = Vec::new();
-        for (position, raw) in (0..).zip(output.iter().copied()) {
-            if unmatched.take_same(position, raw) {
+        for (position, json) in (0..).zip(output.iter().copied()) {
+            if unmatched.take_same(position, json) {
                 continue;
             }
-            let head: ItemHead<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
+            let head: ItemHead<'_> = parse(json).unwrap_or_default();
             let kind = SlotKind::of(head.kind.as_str());
             match unmatched.take_named(kind, &[head.id.as_str(), head.call_id.as_str()]) {
                 Some(slot) if unmatched.is_open(slot) => {
-                    unfinished.push(Unfinished { slot: Some(slot), position: position as u64, raw });
+                    unfinished.push(Unfinished { slot: Some(slot), position: position as u64, json });
                 }
                 Some(_) => {}
-                None => left.push((kind, position as u64, raw)),
+                None => left.push((kind, position as u64, json)),
             }
         }
-        for (kind, position, raw) in left {
+        for (kind, position, json) in left {
             match unmatched.first_left(kind) {
                 Some(slot) if unmatched.is_open(slot) => {
                     unmatched.take(slot);
-                    unfinished.push(Unfinished { slot: Some(slot), position, raw });
+                    unfinished.push(Unfinished { slot: Some(slot), position, json });
                 }
-                Some(slot) if unmatched.is_alike(slot, raw) => unmatched.take(slot),
-                _ => unfinished.push(Unfinished { slot: None, position, raw }),
+                Some(slot) if unmatched.is_alike(slot, json) => unmatched.take(slot),
+                _ => unfinished.push(Unfinished { slot: None, position, json }),
             }
         }
         unfinished.sort_by_key(|item| item.position);
@@ -88,10 +87,10 @@ impl<'a> Unmatched<'a> {
     }
 
     /// Matches the finished item at this position, if its raw text is equal. Returns true on success.
-    fn take_same(&mut self, position: usize, raw: &RawValue) -> bool {
+    fn take_same(&mut self, position: usize, json: &str) -> bool {
         let Some(&index) = self.in_order.get(position) else { return false };
         let item = self.slots.get(index).and_then(|slot| slot.item.as_ref());
-        let is_same = self.is_left(index) && item.is_some_and(|item| has_raw(item, raw));
+        let is_same = self.is_left(index) && item.is_some_and(|item| has_raw(item, json));
         if is_same {
             self.take(index);
         }
@@ -141,15 +140,15 @@ impl<'a> Unmatched<'a> {
     }
 
     /// Returns true if an item without a common id equals this finished one.
-    fn is_alike(&self, index: usize, raw: &RawValue) -> bool {
+    fn is_alike(&self, index: usize, json: &str) -> bool {
         let Some(item) = self.slots.get(index).and_then(|slot| slot.item.as_ref()) else { return false };
         match item {
             OutputItem::Call(call) => {
-                let other: Item<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
+                let other: Item<'_> = parse(json).unwrap_or_default();
                 call.name == other.name.as_str() && call.arguments == *other.arguments.0
             }
             OutputItem::CustomCall { name, input, .. } => {
-                let other: Item<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
+                let other: Item<'_> = parse(json).unwrap_or_default();
                 name == other.name.as_str() && input == other.input.as_str()
             }
             _ => true,

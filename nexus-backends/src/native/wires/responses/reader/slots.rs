@@ -165,8 +165,9 @@ impl ItemSlots {
     /// Returns true if this finished item is reported a second time.
     pub(super) fn is_known(&self, kind: SlotKind, raw: &RawValue) -> bool {
         let mut newest = self.slots.iter().rev().take(SEARCHED).filter(|slot| slot.kind == kind);
-        newest
-            .any(|slot| !slot.item_id.is_empty() && slot.item.as_ref().is_some_and(|item| has_raw(item, raw)))
+        newest.any(|slot| {
+            !slot.item_id.is_empty() && slot.item.as_ref().is_some_and(|item| has_raw(item, raw.get()))
+        })
     }
 
     /// Adds a slot for a new item.
@@ -202,7 +203,7 @@ impl ItemSlots {
 #[derive(Debug)]
 pub(super) struct Late;
 
-/// Returns true if the raw JSON of an item is `raw`.
-pub(super) fn has_raw(item: &OutputItem, raw: &RawValue) -> bool {
-    item.raw().is_some_and(|own| own.get() == raw.get())
+/// Returns true if the raw JSON of an item is `json`.
+pub(super) fn has_raw(item: &OutputItem, json: &str) -> bool {
+    item.raw().is_some_and(|own| own.get() == json)
 }

@@ -9,6 +9,7 @@ use std::{borrow::Cow, ops::Range, str};
 use memchr::memchr2;
 
 use super::deltas::DeltaTarget;
+use crate::native::json_cursor::{JsonCursor, unescaped};
 use crate::native::wires::responses::wire::{Count, DeltaEvent, Text};
 
 /// Number of consecutive unused templates after which no more are created.
@@ -47,7 +48,7 @@ impl Template {
         let target = self.target?;
         let mut rest = data;
         let mut from = 0;
-        let mut delta = "";
+        let mut delta = Cow::Borrowed("");
         for (to, place) in &self.places {
             rest = rest.strip_prefix(self.common.get(from..*to)?)?;
             from = *to;
@@ -59,7 +60,7 @@ impl Template {
         }
         (rest == self.common.get(from..)?).then_some(())?;
         let event = DeltaEvent {
-            delta: Text(Cow::Borrowed(delta)),
+            delta: Text(delta),
             item_id: Text(Cow::Borrowed(&self.item_id)),
             output_index: Count(self.output_index),
             summary_index: Count(self.summary_index),
@@ -72,14 +73,14 @@ impl Template {
         self.is_unused = false;
     }
 
-    /// Learns the shape of `data`, a flat object without escapes that was parsed as `event`.
+    /// Learns the shape of `data`, a plain object that was read as `event`.
     pub(super) fn learn(&mut self, data: &[u8], target: DeltaTarget, event: &DeltaEvent<'_>) {
         if self.useless > MAX_USELESS {
             return;
         }
         self.useless = if self.is_unused { self.useless + 1 } else { 0 };
         self.target = None;
-        let Some(places) = places(data) else { return };
+        let Some(places) = str::from_utf8(data).ok().and_then(places) else { return };
         self.common.clear();
         self.places.clear();
         let mut from = 0;
@@ -97,45 +98,27 @@ impl Template {
     }
 }
 
-/// Returns the gaps in a flat object without escapes, in order. `None` if it has no delta or another shape.
-fn places(data: &[u8]) -> Option<Vec<(Range<usize>, TemplateGap)>> {
+/// Returns the gaps in a plain object, in order. `None` if it has no text of a delta.
+fn places(data: &str) -> Option<Vec<(Range<usize>, TemplateGap)>> {
     let mut found = Vec::new();
-    let mut at = 0;
-    let quote = |from: usize| {
-        let rest = data.get(from..)?;
-        memchr::memchr(b'"', rest).map(|place| from + place)
-    };
     let mut has_delta = false;
-    while let Some(open) = quote(at) {
-        let close = quote(open + 1)?;
-        let key = data.get(open + 1..close)?;
-        let skip_space = |from: usize| {
-            let rest = data.get(from..)?;
-            rest.iter().position(|byte| *byte != b' ').map(|place| from + place)
-        };
-        let colon = skip_space(close + 1)?;
-        (data.get(colon) == Some(&b':')).then_some(())?;
-        let value = skip_space(colon + 1)?;
-        at = match data.get(value)? {
-            b'"' => {
-                let end = quote(value + 1)?;
-                let place = match key {
-                    b"delta" => Some(TemplateGap::Delta),
-                    b"type" | b"item_id" => None,
-                    _ => Some(TemplateGap::Padding),
-                };
-                has_delta |= place == Some(TemplateGap::Delta);
-                found.extend(place.map(|place| (value + 1..end, place)));
-                end + 1
+    JsonCursor::new(data)?.object(|key, value| {
+        let first = value.peek()?;
+        let start = value.position();
+        value.skip()?;
+        let end = value.position();
+        match (key, first) {
+            ("delta", b'"') => {
+                has_delta = true;
+                found.push((start + 1..end - 1, TemplateGap::Delta));
             }
-            b'0'..=b'9' if key == b"sequence_number" => {
-                let digits = data.get(value..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
-                found.push((value..value + digits, TemplateGap::Number));
-                value + digits
-            }
-            _ => value + 1,
-        };
-    }
+            ("type" | "item_id", _) => {}
+            (_, b'"') => found.push((start + 1..end - 1, TemplateGap::Padding)),
+            ("sequence_number", b'0'..=b'9') => found.push((start..end, TemplateGap::Number)),
+            _ => {}
+        }
+        Some(())
+    })?;
     has_delta.then_some(found)
 }
 
@@ -146,14 +129,21 @@ fn after_number(rest: &[u8]) -> Option<&[u8]> {
     is_number.then(|| rest.get(digits..)).flatten()
 }
 
-/// Returns a text without escapes, and the rest from its closing quotation mark on.
-fn text(rest: &[u8]) -> Option<(&str, &[u8])> {
-    let end = memchr2(b'"', b'\\', rest)?;
-    let (text, after) = rest.split_at_checked(end)?;
-    if after.first() != Some(&b'"') || text.iter().any(|byte| *byte < b' ') {
+/// Returns a text, and the rest from its closing quotation mark on.
+fn text(rest: &[u8]) -> Option<(Cow<'_, str>, &[u8])> {
+    let mut end = memchr2(b'"', b'\\', rest)?;
+    let is_escaped = rest.get(end) == Some(&b'\\');
+    while rest.get(end) == Some(&b'\\') {
+        end += 2;
+        end += memchr2(b'"', b'\\', rest.get(end..)?)?;
+    }
+    let (raw, after) = rest.split_at_checked(end)?;
+    if raw.iter().any(|byte| *byte < b' ') {
         return None;
     }
-    Some((str::from_utf8(text).ok()?, after))
+    let raw = str::from_utf8(raw).ok()?;
+    let text = if is_escaped { Cow::Owned(unescaped(raw)?) } else { Cow::Borrowed(raw) };
+    Some((text, after))
 }
 
 #[cfg(test)]
@@ -185,6 +175,24 @@ mod tests {
     }
 
     #[test]
+    fn the_text_of_a_delta_may_have_escapes() {
+        let first = FIRST.replace("é", r#"{\"a\":"#);
+        for template in [learned(FIRST), learned(&first)] {
+            let next = FIRST.replace("é", r#"\"C:\\x\\n\"}"#).replace("xY", r#"\""#);
+            let (_, event) = template.read(next.as_bytes()).unwrap();
+            assert_eq!(event.delta.as_str(), "\"C:\\x\\n\"}");
+        }
+    }
+
+    #[test]
+    fn members_of_nested_objects_are_no_gaps() {
+        let first = FIRST.replace("[]", r#"[{"delta":"a","b":"c"}]"#);
+        let template = learned(&first);
+        assert_eq!(template.read(first.as_bytes()).unwrap().1.delta.as_str(), "é");
+        assert!(template.read(first.replace("\"c\"", "\"d\"").as_bytes()).is_none());
+    }
+
+    #[test]
     fn whatever_else_differs_is_parsed() {
         let template = learned(FIRST);
         for (from, to) in [
@@ -193,7 +201,8 @@ mod tests {
             (":9,", ":09,"),
             (":9,", ":-9,"),
             (":9,", ":,"),
-            ("é", "\\n"),
+            ("é", "\\u0041"),
+            ("é", "\\x"),
             ("é", "\u{1}"),
             ("[]", "[1]"),
             ("xY\"}", "xY\"} "),

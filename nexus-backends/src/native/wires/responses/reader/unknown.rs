@@ -63,7 +63,7 @@ pub(super) fn peek(data: &str) -> Peeked<'_> {
     if !data.trim_start().starts_with('{') {
         return Peeked::NoObject(serde_json::from_str::<serde::de::IgnoredAny>(data).err());
     }
-    match serde_json::from_str::<Typed<'_>>(data) {
+    match super::parse::<Typed<'_>>(data) {
         Ok(typed) if typed.kind.is_empty() => Peeked::Untyped,
         Ok(typed) => Peeked::Kind(typed.kind.0),
         Err(error) => Peeked::NoObject(Some(error)),
