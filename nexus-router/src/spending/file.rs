@@ -6,7 +6,7 @@
 
 use std::{
     fs, io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -42,8 +42,10 @@ const MAX_UNSAVED: usize = 1_000;
 const JUMP: Duration = Duration::from_hours(48);
 /// How far in the future a line can be and still count: a clock may have been set back.
 const FUTURE: Duration = Duration::from_hours(24);
+/// Error that sums of dollars can have.
+const ROUNDING: f64 = 1e-9;
 /// Part of a budget that a turn without a record reserves.
-const GUESS: u64 = 10;
+const GUESS: u32 = 10;
 
 /// Records spending in a folder that all processes of a machine can share. Clones share this process's state.
 ///
@@ -98,6 +100,11 @@ impl FileSpendingBook {
             unsaved: Mutex::default(),
             has_warned: AtomicBool::new(false),
         }))
+    }
+
+    /// Returns the folder.
+    pub fn folder(&self) -> &Path {
+        &self.0.folder
     }
 
     /// Returns the ended turns since a time, the oldest first, and records turns whose process died. A missing log is empty.
@@ -381,8 +388,8 @@ impl BudgetUse {
 
     /// Adds a turn of which only the reservation is known. A turn without a record reserves a part of the budget.
     fn add_reserved(&mut self, reserved: SpendingAmount, budget: &SpendingBudget) {
-        let guessed_usd = budget.usd.map(|usd| usd.0 / GUESS as f64);
-        let guessed_tokens = budget.tokens.map(|tokens| (tokens / GUESS).max(1));
+        let guessed_usd = budget.usd.map(|usd| usd.0 / f64::from(GUESS));
+        let guessed_tokens = budget.tokens.map(|tokens| (tokens / u64::from(GUESS)).max(1));
         self.usd += reserved.usd.map(|usd| usd.0).or(guessed_usd).unwrap_or_default();
         self.tokens = self.tokens.saturating_add(reserved.tokens.or(guessed_tokens).unwrap_or_default());
         self.turns += 1;
@@ -402,7 +409,7 @@ fn excess(
     if let Some(most) = budget.usd.map(|usd| usd.0) {
         let expected = expected.usd.map_or(0.0, |usd| usd.0);
         let used = spent.usd + reserved.usd;
-        if used >= most || used + expected > most {
+        if used >= most || used + expected > most + ROUNDING {
             return Some(format!(
                 "allows ${most:.2} in a {period}{each}: ${:.4} are spent, running turns reserve ${:.4}, and this turn is \
                  expected to cost ${expected:.4}",

@@ -339,6 +339,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("trust", ["nexus trust", "nexus trust --list"]),
     ("undo", ["nexus undo", "nexus undo --list --cd src"]),
     ("uninstall", ["nexus uninstall", "nexus uninstall --home --yes"]),
+    ("usage", ["nexus usage --since 7d", "nexus usage --since 2026-11-01 --by day,vendor,model"]),
 ];
 
 /// Returns the examples of a command. Empty if it has none.

@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use nexus::{BuildContext, CancelToken};
+use nexus::{BuildContext, CancelToken, spending::SpendingBook};
 use nexus_files::counted;
 use nexus_testbed::{
     Answer, Arm, ArmContext, ArmSummary, Comparison, Experiment, ExperimentPlan, ExperimentResults,
@@ -113,7 +113,9 @@ pub(super) async fn run(out: AnswerWriter, args: &RunTestbedArgs) -> Result<Exit
         arms: arms(&args.arms)?,
         traps: traps(&args.traps)?,
     };
-    let context = ArmContext { registry: nexus::registry(), build: BuildContext::from_process() };
+    let build = BuildContext::from_process();
+    let spending: Arc<dyn SpendingBook> = Arc::new(config::spending_book(&build));
+    let context = ArmContext { registry: nexus::registry(), build, spending: Some(spending) };
     plan.check(&context)?;
     let mut experiment = Experiment::open(&args.folder, plan)?;
     let (bounds, real) = experiment.turns(&context)?;

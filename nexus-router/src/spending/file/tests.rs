@@ -1,5 +1,4 @@
 use std::{
-    path::Path,
     sync::atomic::AtomicU64,
     time::{Duration, UNIX_EPOCH},
 };
