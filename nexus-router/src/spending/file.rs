@@ -17,7 +17,7 @@ use std::{
 use async_trait::async_trait;
 use chrono::{DateTime, Local};
 use nexus_core::{Clock, SystemClock, harness::run_blocking};
-use nexus_files::{FileLock, JsonLinesLog, make_private_folder, random_name, read_bounded, replace};
+use nexus_files::{FileLock, JsonLinesLog, counted, make_private_folder, random_name, read_bounded, replace};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -431,10 +431,8 @@ fn excess(
     let most = budget.turns?;
     let used = spent.turns + reserved.turns;
     (used >= most).then(|| {
-        format!(
-            "allows {most} turns in a {period}{each}: {} have ended, and {} run",
-            spent.turns, reserved.turns
-        )
+        let turns = counted(most, "turn");
+        format!("allows {turns} in a {period}{each}: {} ended, and {} run", spent.turns, reserved.turns)
     })
 }
 

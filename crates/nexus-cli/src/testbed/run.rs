@@ -4,6 +4,7 @@ use std::{
     io::{self, BufRead as _, IsTerminal as _},
     path::Path,
     process::ExitCode,
+    sync::Arc,
 };
 
 use nexus::{BuildContext, CancelToken, spending::SpendingBook};
@@ -20,7 +21,7 @@ use super::traps;
 use crate::{
     args::RunTestbedArgs,
     command_error::CommandError,
-    interrupt,
+    config, interrupt,
     output::{AnswerWriter, printable, say},
     works::note,
 };

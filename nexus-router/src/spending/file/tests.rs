@@ -207,7 +207,7 @@ async fn each_value_has_a_budget_of_its_own_and_turns_without_one_do_not_count()
     }
     let refusal = book.begin(of_agent("clerk"), &budgets).await.unwrap_err();
     assert!(
-        refusal.message.contains("allows 2 turns in a month for each agent: 2 have ended, and 0 run"),
+        refusal.message.contains("allows 2 turns in a month for each agent: 2 ended, and 0 run"),
         "{refusal:?}"
     );
     assert!(!refusal.is_of_backend);

@@ -138,6 +138,9 @@ async fn an_unknown_cost_is_reported_where_a_budget_counts_dollars() {
 /// Variable with the home of a child process, which runs turns until a budget refuses one.
 const CHILD_HOME: &str = "NEXUS_TEST_SPENDING_HOME";
 
+/// Variable with the home of a child process that runs two turns.
+const CHILD_TURNS: &str = "NEXUS_TEST_SPENDING_TURNS";
+
 const EDGE: &str = "budgets: { all: { per: month, usd: 1 } }\n";
 
 #[tokio::test]
@@ -168,6 +171,36 @@ async fn processes_at_once_spend_the_last_dollar_once() {
     let spent: f64 = lines.iter().filter_map(|line| line.usd).sum();
     assert!(spent <= 1.0 + 1e-9, "{spent} in {} turns", lines.len());
     assert!((7..=10).contains(&lines.len()), "{} turns", lines.len());
+}
+
+#[tokio::test]
+async fn a_child_runs_two_turns() {
+    let Some(home) = std::env::var_os(CHILD_TURNS) else { return };
+    let router = router(Path::new(&home), 0.1, "");
+    for _ in 0..2 {
+        turn(&router, "writer").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_fails_no_turn_and_its_turns_are_recorded_as_lost() {
+    let home = tempfile::tempdir().unwrap();
+    let router = router(home.path(), 0.1, "");
+    // Three lines are larger than the largest file that the child may write.
+    for _ in 0..3 {
+        turn(&router, "writer").await.unwrap();
+    }
+    let mut command = Command::new("sh");
+    command
+        .arg("-c")
+        .arg("trap '' XFSZ; ulimit -f 1; exec \"$0\" router::spending::a_child_runs_two_turns --exact");
+    command.arg(std::env::current_exe().unwrap()).env(CHILD_TURNS, home.path());
+    let child = command.output().unwrap();
+    assert!(child.status.success(), "{child:?}");
+    turn(&router, "writer").await.unwrap();
+    let outcomes: Vec<_> = lines(home.path()).into_iter().map(|line| line.outcome).collect();
+    assert_eq!(outcomes.iter().filter(|outcome| *outcome == "ok").count(), 4, "{outcomes:?}");
+    assert_eq!(outcomes.iter().filter(|outcome| *outcome == "lost").count(), 2, "{outcomes:?}");
 }
 
 #[tokio::test]
