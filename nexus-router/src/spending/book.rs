@@ -13,8 +13,8 @@ use super::{budget::SpendingBudget, line::PlannedTurn};
 /// Records what turns spend, and checks budgets before they start.
 #[async_trait]
 pub trait SpendingBook: fmt::Debug + Send + Sync + 'static {
-    /// Reserves the expected amount of a turn in the budgets that apply to it. The reservation counts until [`end`](Self::end), or until
-    /// the entry is dropped.
+    /// Reserves the expected amount of a turn in the budgets that apply to it. The reservation ends with
+    /// [`end`](Self::end), or when the caller drops the entry.
     ///
     /// # Errors
     ///

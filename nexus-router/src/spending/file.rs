@@ -38,9 +38,9 @@ const MAX_RESERVATION_BYTES: u64 = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most lines that wait in memory until the log can be written.
 const MAX_UNSAVED: usize = 1_000;
-/// How far the times of adjacent lines can be apart because a clock jumped.
+/// Longest jump of a clock after which older lines are still found.
 const JUMP: Duration = Duration::from_hours(48);
-/// How far in the future a line can be and still count: a clock may have been set back.
+/// Longest time by which a line can be in the future and still count, because the clock was set back.
 const FUTURE: Duration = Duration::from_hours(24);
 /// Error that sums of dollars can have.
 const ROUNDING: f64 = 1e-9;

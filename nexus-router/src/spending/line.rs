@@ -34,7 +34,7 @@ impl CostOrigin {
     }
 }
 
-/// What is known about a turn before it runs on a backend. It contains no secret and no text of the turn.
+/// Properties of a turn that are known before it runs on a backend. They contain no secret and no text of the turn.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedTurn {
@@ -153,7 +153,7 @@ impl SpendingLine {
         cost: Option<Cost>,
         duration: Duration,
     ) -> Self {
-        // A cost that is no amount counts as unknown: it would enlarge a budget.
+        // A negative or infinite cost counts as unknown, because it would enlarge a budget.
         let cost = cost.filter(|cost| cost.usd.0.is_finite() && cost.usd.0 >= 0.0);
         let mut uncached = *usage;
         uncached.cache_read_tokens = None;

@@ -1,4 +1,4 @@
-//! What turns spend: a record of each turn, and budgets by hour, day and month that turns stay within.
+//! Spending of turns: a record of each turn, and budgets by hour, day and month.
 //!
 //! The router asks a [`SpendingBook`] before each attempt at a backend, and reports the usage after it. So every program that runs
 //! turns through one router is in one record. A turn that exceeds a [`SpendingBudget`] of the configuration does not start.

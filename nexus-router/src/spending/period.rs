@@ -44,8 +44,7 @@ pub(super) fn date_at<Z: TimeZone>(time: SystemTime, zone: &Z) -> NaiveDate {
     DateTime::<chrono::Utc>::from(time).with_timezone(zone).date_naive()
 }
 
-/// Returns the first moment of a date. A day whose clocks skip midnight begins later, and one that has midnight twice begins with the
-/// first.
+/// Returns the first moment of a date. A day without midnight begins later, and a day with two midnights begins with the first.
 pub(super) fn beginning<Z: TimeZone>(date: NaiveDate, zone: &Z) -> Option<SystemTime> {
     let midnight = date.and_time(NaiveTime::MIN);
     let moments = (0..STEPS).map(|step| midnight + TimeDelta::minutes(STEP_MINUTES) * step);

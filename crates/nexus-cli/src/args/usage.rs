@@ -9,11 +9,11 @@ use nexus::spending::{UsageColumn, day_of};
 const DEFAULT_SINCE: &str = "30d";
 
 pub(super) const USAGE_HELP: &str = "\
-Every turn that `nexus run`, `chat`, tasks, debates, the broker, triggers, editors and real arms of the testbed run leaves a line in
-spending/log.jsonl of $NEXUS_HOME (~/.nexus). A turn of a pool is in the home of its caller.
+Every turn that `nexus run`, `chat`, tasks, debates, the broker, triggers, editors and real arms of the testbed run \
+leaves a line in spending/log.jsonl of $NEXUS_HOME (~/.nexus). A turn of a pool is in the home of its caller.
 
-Days follow the time zone of the variable TZ, else that of the system. A cost is known if the vendor or a list of prices names it; on a
-plan it is what the tokens would have cost. An unknown cost is never counted as 0.";
+Days follow the time zone of the variable TZ, else that of the system. A cost is known if the vendor or a list of prices \
+names it; on a plan it is what the tokens would have cost. An unknown cost is never counted as 0.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct UsageArgs {
