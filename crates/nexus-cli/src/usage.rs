@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, process::ExitCode};
 
 use nexus::{
     BuildContext,
-    spending::{UsageReport, UsageRow},
+    spending::{SpendingReport, UsageRow},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -61,7 +61,7 @@ pub(crate) fn usage(out: AnswerWriter, args: &UsageArgs) -> Result<ExitCode, Com
         );
         return Ok(ExitCode::SUCCESS);
     }
-    let report = UsageReport::of(&lines, &args.by);
+    let report = SpendingReport::of(&lines, &args.by);
     if out.is_json() {
         for row in &report.rows {
             out.line(&SpentRow::of(row, &report), "");
@@ -73,7 +73,7 @@ pub(crate) fn usage(out: AnswerWriter, args: &UsageArgs) -> Result<ExitCode, Com
 }
 
 impl SpentRow {
-    fn of(row: &UsageRow, report: &UsageReport) -> Self {
+    fn of(row: &UsageRow, report: &SpendingReport) -> Self {
         let names = report.columns.iter().map(|column| column.as_str().to_owned());
         Self {
             turns: row.turns,
@@ -89,7 +89,7 @@ impl SpentRow {
 }
 
 /// Returns the lines of the table.
-fn table(report: &UsageReport) -> Vec<String> {
+fn table(report: &SpendingReport) -> Vec<String> {
     let mut names: Vec<Vec<String>> =
         vec![report.columns.iter().map(|column| column.as_str().to_owned()).collect()];
     let mut numbers: Vec<Vec<String>> = vec![NUMBERS.map(ToOwned::to_owned).to_vec()];
@@ -131,7 +131,7 @@ fn table(report: &UsageReport) -> Vec<String> {
 }
 
 fn turns(count: u64) -> String {
-    nexus_files::counted(count, "turn").to_string()
+    nexus_files::counted(count, "turn")
 }
 
 /// Returns the numbers of a row, in the order of [`NUMBERS`].
@@ -202,7 +202,7 @@ mod tests {
     fn a_table_has_80_columns_at_most_and_shows_an_unknown_cost_as_unknown() {
         let long = "a-model-with-a-name-that-no-table-has-space-for-if-it-is-to-fit-a-terminal".repeat(2);
         let lines = [line("small", Some(1.5), 12_345), line("small", None, 1), line(&long, None, 2_500_000)];
-        let report = UsageReport::of(&lines, &[UsageColumn::Backend, UsageColumn::Model]);
+        let report = SpendingReport::of(&lines, &[UsageColumn::Backend, UsageColumn::Model]);
         let table = table(&report);
         assert!(table.iter().all(|line| line.chars().count() <= WIDTH), "{table:#?}");
         let cells = |line: &String| line.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>();
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(cells(&table[2]), ["codex-cli", "small", "2", "12.3k", "?", "?", "$1.50+?"]);
         assert_eq!(cells(&table[3]), ["total", "3", "2.5M", "?", "?", "$1.50+?"]);
         assert_eq!(table[4], "+?: the cost of 2 turns is unknown and not in the sum");
-        let every = UsageReport::of(&lines, &UsageColumn::ALL);
+        let every = SpendingReport::of(&lines, &UsageColumn::ALL);
         let widest = super::table(&every).iter().map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= WIDTH, "{widest}");
     }

@@ -134,5 +134,5 @@ fn word_of(kind: ErrorKind) -> String {
 }
 
 fn cut(text: &str) -> String {
-    nexus_files::shortened(text, MAX_TEXT).to_string()
+    nexus_files::shortened(text, MAX_TEXT)
 }

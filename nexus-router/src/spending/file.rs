@@ -73,7 +73,7 @@ struct UnsavedLine {
 
 /// Content of a file in `running/`.
 #[derive(Debug, Serialize, Deserialize)]
-struct Reservation {
+struct TurnReservation {
     turn: PlannedTurn,
     reserved: SpendingAmount,
 }
@@ -168,7 +168,7 @@ impl BookFolder {
             Some(first) => self.check(&turn, budgets).map_err(|error| self.uncheckable(first, &error))??,
             None => SpendingAmount::default(),
         };
-        let guard = self.reserve(&id, Reservation { turn: turn.clone(), reserved });
+        let guard = self.reserve(&id, &TurnReservation { turn: turn.clone(), reserved });
         drop(lock);
         match guard {
             Ok(guard) => Ok(SpendingEntry::new(id, turn, guard)),
@@ -219,10 +219,10 @@ impl BookFolder {
     }
 
     /// Writes the reservation of a turn, and returns its lock.
-    fn reserve(&self, id: &str, reservation: Reservation) -> io::Result<FileLock> {
+    fn reserve(&self, id: &str, reservation: &TurnReservation) -> io::Result<FileLock> {
         let path = self.reservation(id);
         make_private_folder(&self.folder.join("running"))?;
-        replace(&path, &serde_json::to_vec(&reservation)?)?;
+        replace(&path, &serde_json::to_vec(reservation)?)?;
         let locked = FileLock::try_lock(&path);
         match locked {
             Ok(Some(lock)) => Ok(lock),
@@ -282,7 +282,7 @@ impl BookFolder {
     }
 
     /// Returns the reservations of turns that run, and records turns whose process died. The caller has the lock.
-    fn running(&self) -> io::Result<Vec<Reservation>> {
+    fn running(&self) -> io::Result<Vec<TurnReservation>> {
         let entries = match fs::read_dir(self.folder.join("running")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
@@ -298,12 +298,13 @@ impl BookFolder {
             }
             let is_running = FileLock::is_locked(&path)?;
             let content = read_bounded(&path, MAX_RESERVATION_BYTES).unwrap_or_default();
-            let reservation = content.and_then(|bytes| serde_json::from_slice::<Reservation>(&bytes).ok());
+            let reservation =
+                content.and_then(|bytes| serde_json::from_slice::<TurnReservation>(&bytes).ok());
             match (reservation, is_running) {
                 // The line in memory counts in its place.
                 (Some(_), true) if self.is_unsaved(&id) => {}
                 (Some(reservation), true) => running.push(reservation),
-                (Some(Reservation { turn, reserved }), false) => self.lose(id, turn, reserved)?,
+                (Some(TurnReservation { turn, reserved }), false) => self.lose(id, turn, reserved)?,
                 (None, true) => {}
                 (None, false) => fs::remove_file(&path)?,
             }

@@ -113,7 +113,6 @@ pub struct SpendingLine {
     #[serde(with = "nexus_files::rfc3339::as_millis")]
     pub time: SystemTime,
     /// The turn.
-    #[serde(flatten)]
     pub turn: PlannedTurn,
     /// `ok`, the kind of the error, or `lost` for a turn whose process died.
     pub outcome: String,

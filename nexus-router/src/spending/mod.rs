@@ -3,7 +3,7 @@
 //! The router asks a [`SpendingBook`] before each attempt at a backend, and reports the usage after it. So every program that runs
 //! turns through one router is in one record. A turn that exceeds a [`SpendingBudget`] of the configuration does not start.
 //!
-//! [`FileSpendingBook`] (feature `spending`) is the book of all processes of a machine. [`UsageReport`] sums its lines.
+//! [`FileSpendingBook`] (feature `spending`) is the book of all processes of a machine. [`SpendingReport`] sums its lines.
 
 mod attempt;
 mod book;
@@ -27,4 +27,4 @@ pub use file::FileSpendingBook;
 pub use labels::WorkLabel;
 pub use line::{Billing, CostOrigin, PlannedTurn, SpendingAmount, SpendingLine};
 #[cfg(feature = "spending")]
-pub use report::{UsageColumn, UsageReport, UsageRow, day_of};
+pub use report::{SpendingReport, UsageColumn, UsageRow, day_of};

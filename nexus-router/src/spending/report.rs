@@ -125,7 +125,7 @@ pub struct UsageRow {
 /// Spending by columns, in their order.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq)]
-pub struct UsageReport {
+pub struct SpendingReport {
     /// The columns.
     pub columns: Vec<UsageColumn>,
     /// The rows, sorted by their values.
@@ -134,7 +134,7 @@ pub struct UsageReport {
     pub total: UsageRow,
 }
 
-impl UsageReport {
+impl SpendingReport {
     /// Sums lines by columns. Days are those of the user's time zone: that of the variable `TZ`, else that of the system.
     pub fn of(lines: &[SpendingLine], columns: &[UsageColumn]) -> Self {
         Self::in_zone(lines, columns, &Local)
@@ -204,8 +204,8 @@ mod tests {
             line("2026-12-01T10:00:00Z", "alpha", Some(0.25)),
         ];
         let columns = [UsageColumn::Day, UsageColumn::Backend];
-        let berlin = UsageReport::in_zone(&lines, &columns, &chrono_tz::Europe::Berlin);
-        let summed = |report: &UsageReport| {
+        let berlin = SpendingReport::in_zone(&lines, &columns, &chrono_tz::Europe::Berlin);
+        let summed = |report: &SpendingReport| {
             let shown = |row: &UsageRow| {
                 (
                     row.values.iter().flatten().cloned().collect::<Vec<_>>().join(" "),
@@ -224,7 +224,7 @@ mod tests {
                 ("2026-12-01 beta".to_owned(), 1, None, 1),
             ]
         );
-        let utc = UsageReport::in_zone(&lines, &columns[..1], &chrono::Utc);
+        let utc = SpendingReport::in_zone(&lines, &columns[..1], &chrono::Utc);
         assert_eq!(
             summed(&utc),
             [("2026-11-30".to_owned(), 3, Some(0.5), 2), ("2026-12-01".to_owned(), 1, Some(0.25), 0)]
