@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{
     book::{SpendingBook, SpendingEnd, SpendingEntry, SpendingRefusal},
     labels::WorkLabel,
-    line::{Billing, PlannedTurn},
+    line::{PlannedTurn, TurnBilling},
 };
 use crate::config::{Configuration, ConfiguredBackend};
 
@@ -115,8 +115,8 @@ fn planned(
     let settings = entry.built_from.as_ref().map(|built| &built.settings);
     let setting = |name: &str| settings.and_then(|settings| settings.get(name));
     turn.billing = match setting("billing").and_then(Value::as_str) {
-        Some("plan") => Some(Billing::Plan),
-        Some("metered") => Some(Billing::Metered),
+        Some("plan") => Some(TurnBilling::Plan),
+        Some("metered") => Some(TurnBilling::Metered),
         _ => None,
     };
     // The key names the account, and never a secret.

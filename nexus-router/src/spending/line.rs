@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Payment of a turn, as the backend's settings state it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Billing {
+pub enum TurnBilling {
     /// A subscription.
     Plan,
     /// A key whose owner pays for each call.
@@ -54,7 +54,7 @@ pub struct PlannedTurn {
     pub account: Option<String>,
     /// Payment, if the settings state it.
     #[serde(default)]
-    pub billing: Option<Billing>,
+    pub billing: Option<TurnBilling>,
     /// The task.
     #[serde(default)]
     pub task: Option<String>,
@@ -139,6 +139,7 @@ pub struct SpendingLine {
 }
 
 /// Outcome of a turn whose process died, or whose caller dropped it.
+#[cfg(feature = "spending")]
 pub(super) const LOST: &str = "lost";
 
 impl SpendingLine {

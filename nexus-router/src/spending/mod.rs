@@ -25,6 +25,6 @@ pub use budget::{BudgetPeriod, BudgetSubject, SpendingBudget};
 #[cfg(feature = "spending")]
 pub use file::FileSpendingBook;
 pub use labels::WorkLabel;
-pub use line::{Billing, CostOrigin, PlannedTurn, SpendingAmount, SpendingLine};
+pub use line::{CostOrigin, PlannedTurn, SpendingAmount, SpendingLine, TurnBilling};
 #[cfg(feature = "spending")]
 pub use report::{SpendingReport, UsageColumn, UsageRow, day_of};
