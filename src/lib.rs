@@ -22,6 +22,7 @@
 //! | delete a stored conversation | [`Router::forget`], [`ExecutionBackend::forget`] |
 //! | record turns, and read the records | [`RecordFile`], [`RecordLog`], [`TurnRecord`] |
 //! | control fallback, and see suspended backends | [`fallback`], [`hold`], [`Router::holds`] |
+//! | record what turns spend, within budgets of a day or a month | [`spending`], [`RouterBuilder::spending_book`] |
 //! | see which backend would run a turn, and why | [`Router::explain`] |
 //! | apply a changed file while turns run | [`Router::reload`] |
 //! | ask several vendors at once | [`Router::run_panel`], [`panel`] |
@@ -328,7 +329,7 @@ pub use nexus_router::{
     Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,
     FallbackRule, Hold, KindError, Lens, Panel, PanelOutcome, PanelSink, Position, Problem, RoutedBackend,
     Router, RouterBuilder, Seat, SeatEvent, SeatOutcome, SharedAddress, Shortfall, SilentSeat, UnknownKind,
-    Verdict, Vote, WorkKind, fallback, hold, json_schema, panel,
+    Verdict, Vote, WorkKind, fallback, hold, json_schema, panel, spending,
 };
 #[cfg(feature = "yaml")]
 pub use nexus_router::{ConfigFile, DetectError, DetectedConfig, DetectedEntry, NothingDetected};

@@ -22,7 +22,8 @@ use crate::{
     hold::{Admission, Hold, Pass},
     permit::RunPermit,
     reset_wait::{ResetWaits, Waited},
-    run::{Passed, Run, caught, held, refused_still, time_left, until},
+    run::{Passed, Run, TurnRoute, caught, held, refused_still, time_left, until},
+    spending::SpendingAttempt,
 };
 
 impl Run<'_> {
@@ -93,9 +94,18 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
                     return Err(walk.own_error(TurnError::new(ErrorKind::Cancelled, entry.id.clone())));
                 }
                 let Some(admitted) = walk.admit(entry).await? else { continue };
-                let request = walk.next_request(entry).await?;
+                let Some(spending) = walk.reserve_spending(entry).await? else { continue };
+                let request = match walk.next_request(entry).await {
+                    Ok(request) => request,
+                    Err(error) => {
+                        if let Some(spending) = spending {
+                            spending.cancel().await;
+                        }
+                        return Err(error);
+                    }
+                };
                 walk.announce(entry);
-                let outcome = walk.attempt(admitted, request).await;
+                let outcome = walk.attempt(admitted, request, spending).await;
                 let is_last = position + 1 == round.len();
                 if let Some(outcome) = walk.conclude(entry, outcome, is_last) {
                     return outcome;
@@ -195,6 +205,28 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         }
     }
 
+    /// Reserves the expected amount in the budgets of the configuration. Returns `None` if a budget of this backend is used up, and
+    /// another backend may run the turn.
+    async fn reserve_spending(
+        &mut self,
+        entry: &ConfiguredBackend,
+    ) -> Result<Option<Option<SpendingAttempt<'w>>>, TurnError> {
+        let run = self.run;
+        let Some(spending) = run.spending else { return Ok(Some(None)) };
+        let model = run.route.binding.apply(run.request.clone(), &entry.id).model;
+        let TurnRoute { configuration, name, .. } = run.route;
+        let begun = spending.begin(configuration, entry, name, &run.request, model.as_ref()).await;
+        match begun {
+            Ok(attempt) => Ok(Some(Some(attempt))),
+            Err(refusal) if refusal.is_of_backend && !self.is_alone => {
+                let kind = ErrorKind::LimitReached(Limit::Budget);
+                let skipped = Skipped::new(entry.id.clone(), refusal.message.clone());
+                Ok(self.pass_over(skipped.with_kind(Some(kind)).with_until(refusal.until)))
+            }
+            Err(refusal) => Err(self.own_error(refusal.into_error(entry.id.clone()))),
+        }
+    }
+
     /// Passes over a held backend. The hold is the turn's error if no other backend could run it, and it may not wait.
     fn held<T>(&mut self, hold: &Hold) -> Result<Option<T>, TurnError> {
         let now = self.run.holds.now();
@@ -247,8 +279,10 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         &mut self,
         admitted: AdmittedBackend<'_>,
         request: TurnRequest,
+        spending: Option<SpendingAttempt<'_>>,
     ) -> Result<TurnResult, TurnError> {
         let AdmittedBackend { entry, backend, permit, pass } = admitted;
+        let began = Instant::now();
         // The router alone waits for resets.
         let host = self.run.host.clone().with_longest_wait(None);
         self.run.has_begun.store(true, Ordering::Relaxed);
@@ -258,6 +292,10 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
             Ok(outcome) => outcome,
             Err(panic) => Err(self.run.panicked(entry, &*panic, effects_before, self.events)),
         };
+        if let Some(spending) = spending {
+            let warning = spending.end(&outcome, began.elapsed()).await;
+            warning.into_iter().for_each(|text| self.events.push(TurnEvent::warning(text)));
+        }
         // Release the permit before the next backend of the chain runs.
         drop(permit);
         // Record a refusal even if no other backend takes over, so that the next turn skips this backend.

@@ -13,6 +13,7 @@
 //! | know when another backend takes over | [`fallback`] |
 //! | list suspended backends, and their ends | [`Router::holds`], [`hold`] |
 //! | share holds and limits with other processes | [`RouterBuilder::hold_store`], [`hold::FileHoldStore`] |
+//! | record what turns spend, within budgets | [`RouterBuilder::spending_book`], [`spending`] |
 //! | see which backends would run a turn, and why | [`Router::explain`] |
 //! | get answers from several vendors at once | [`Router::run_panel`], [`panel`] |
 //! | run one participant of a roster of your own | [`Router::seat`], [`Router::run_seat`] |
@@ -43,6 +44,7 @@ mod routed;
 mod router;
 mod run;
 mod seat;
+pub mod spending;
 mod spoken;
 mod telemetry;
 mod work_kind;

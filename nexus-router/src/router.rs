@@ -26,6 +26,7 @@ use crate::{
     payer_notices::PayerNotices,
     queue::Queues,
     run::{Run, TurnRoute},
+    spending::{Spending, SpendingBook, WorkLabel},
     telemetry,
     work_kind::{KindError, WorkKind},
 };
@@ -58,6 +59,8 @@ pub struct Router {
     shared: Arc<RouterCore>,
     /// The fixed configuration of a snapshot. `None` for a router that follows reloads.
     pinned: Option<Arc<Configuration>>,
+    /// Labels of its turns.
+    labels: Arc<BTreeMap<&'static str, String>>,
 }
 
 /// Data that clones of a router share.
@@ -68,6 +71,7 @@ struct RouterCore {
     holds: Arc<Holds>,
     queues: Queues,
     payer_notices: PayerNotices,
+    spending: Option<Spending>,
 }
 
 /// Source of the configuration.
@@ -367,15 +371,19 @@ impl Router {
     pub(crate) async fn run_route(
         &self,
         route: TurnRoute<'_>,
-        request: TurnRequest,
+        mut request: TurnRequest,
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
+        for (label, value) in &*self.labels {
+            request.labels.entry((*label).to_owned()).or_insert_with(|| value.clone());
+        }
         let span = telemetry::turn_span(route.name, route.binding);
         let (holds, queues) = (&self.shared.holds, &self.shared.queues);
         let payer_notices = &self.shared.payer_notices;
         let has_begun = AtomicBool::new(false);
-        let run = Run { route, holds, queues, payer_notices, request, host, has_begun };
+        let spending = self.shared.spending.as_ref();
+        let run = Run { route, holds, queues, payer_notices, spending, request, host, has_begun };
         telemetry::observed(run.run(events), span).await
     }
 
@@ -454,7 +462,16 @@ impl Router {
     /// snapshot has the same configuration.
     #[must_use]
     pub fn snapshot(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), pinned: Some(self.configuration()) }
+        Self { pinned: Some(self.configuration()), ..self.clone() }
+    }
+
+    /// Returns this router with a label for all of its turns, such as the task to which they belong. The record of spending and the
+    /// budgets use it. A label of the request itself has precedence.
+    #[must_use]
+    pub fn labelled(&self, label: WorkLabel, value: impl Into<String>) -> Self {
+        let mut labels = BTreeMap::clone(&self.labels);
+        labels.insert(label.as_str(), value.into());
+        Self { labels: Arc::new(labels), ..self.clone() }
     }
 
     /// Returns settings that are probably mistakes, in the order of the file. They do not prevent a turn from running.
@@ -504,6 +521,7 @@ pub struct RouterBuilder {
     hold_store: Arc<dyn HoldStore>,
     hold_store_of: Option<HoldStoreOf>,
     payer_notices: PayerNotices,
+    spending: Option<Arc<dyn SpendingBook>>,
 }
 
 /// Creates a hold store from the value of a section.
@@ -522,6 +540,7 @@ impl RouterBuilder {
             hold_store: Arc::new(MemoryHoldStore::new()),
             hold_store_of: None,
             payer_notices: PayerNotices::default(),
+            spending: None,
         }
     }
 
@@ -568,6 +587,14 @@ impl RouterBuilder {
     #[must_use]
     pub fn hold_store(mut self, store: Arc<dyn HoldStore>) -> Self {
         self.hold_store = store;
+        self
+    }
+
+    /// Records what each turn spends, and enforces the `budgets` of the configuration. Without a book nothing is recorded, and budgets
+    /// have no effect, which a warning reports.
+    #[must_use]
+    pub fn spending_book(mut self, book: Arc<dyn SpendingBook>) -> Self {
+        self.spending = Some(book);
         self
     }
 
@@ -643,6 +670,11 @@ impl RouterBuilder {
         let queues = Queues::default();
         queues.arrange(&places_of(&configuration));
         self.sources.registry.start(&self.sources.context);
+        if self.spending.is_none() && !configuration.budgets.is_empty() {
+            tracing::warn!(
+                "this program does not record spending, so the budgets of the configuration have no effect"
+            );
+        }
         let made = self.hold_store_of.and_then(|HoldStoreOf { section, make }| {
             let value = configuration.sections.get(section)?;
             Some(make(value))
@@ -654,8 +686,9 @@ impl RouterBuilder {
             holds: Holds::new(self.clock, made.unwrap_or(self.hold_store)),
             queues,
             payer_notices: self.payer_notices,
+            spending: self.spending.map(Spending::new),
         };
-        Router { shared: Arc::new(shared), pinned: None }
+        Router { shared: Arc::new(shared), pinned: None, labels: Arc::default() }
     }
 }
 

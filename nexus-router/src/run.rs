@@ -24,6 +24,7 @@ use crate::{
     hold::{Hold, Holds},
     payer_notices::PayerNotices,
     queue::Queues,
+    spending::Spending,
 };
 
 /// Configuration, binding and rules for a turn.
@@ -44,6 +45,7 @@ pub(crate) struct Run<'a> {
     pub(crate) holds: &'a Arc<Holds>,
     pub(crate) queues: &'a Queues,
     pub(crate) payer_notices: &'a PayerNotices,
+    pub(crate) spending: Option<&'a Spending>,
     /// The caller's request.
     pub(crate) request: TurnRequest,
     pub(crate) host: TurnHost,

@@ -11,6 +11,7 @@ use nexus::{
     BuildContext, ConfigFile, DetectedConfig, Fleet, FleetHoldStore, FleetPools, NothingDetected, Registry,
     Router,
     hold::{FileHoldStore, HoldStore},
+    spending::FileSpendingBook,
 };
 use nexus_broker::BrokerSection;
 use nexus_debates::DebateSection;
@@ -362,7 +363,7 @@ fn registry(pools: &FleetPools) -> Registry {
 /// Loads a configuration. A hold on a backend applies to every `nexus` of this home or, if the file names a fleet, to all of its
 /// machines.
 pub(crate) fn load_source(source: ConfigSource, context: BuildContext) -> Result<Router, CommandError> {
-    load_with(&POOLS, source, context)
+    load_with(&POOLS, source, context, RunsTurns::OfThisHome)
 }
 
 /// Loads a configuration to check it. Starts no program, and connects to no server.
@@ -370,13 +371,31 @@ pub(crate) fn load_unused(file: ConfigFile, context: BuildContext) -> Result<Rou
     Router::builder(registry(&POOLS), context).from_read_file(file).map_err(CommandError::from)
 }
 
+/// Owner of the turns that a router runs.
+#[derive(Clone, Copy)]
+enum RunsTurns {
+    OfThisHome,
+    OfOthers,
+}
+
+/// Returns the record of spending of a home.
+pub(crate) fn spending_book(context: &BuildContext) -> FileSpendingBook {
+    FileSpendingBook::in_folder(context.home.join("spending"))
+}
+
 fn load_with(
     pools: &FleetPools,
     source: ConfigSource,
     context: BuildContext,
+    runs: RunsTurns,
 ) -> Result<Router, CommandError> {
     let local: Arc<dyn HoldStore> = Arc::new(FileHoldStore::in_folder(context.home.join("holds")));
     let builder = Router::builder(registry(pools), context.clone()).hold_store(Arc::clone(&local));
+    // The caller of a worker records the turn in its own home.
+    let builder = match runs {
+        RunsTurns::OfThisHome => builder.spending_book(Arc::new(spending_book(&context))),
+        RunsTurns::OfOthers => builder,
+    };
     let (pools, context) = (pools.clone(), beside(&source, context));
     let builder = builder.hold_store_of_section(FLEET, move |section| match pools.fleet(section, &context) {
         Ok(fleet) => {
@@ -402,7 +421,7 @@ pub(crate) fn load_for_worker(args: &ConfigArgs) -> Result<(Router, Fleet), Comm
     let context = BuildContext::from_process();
     let (pools, source) =
         (FleetPools::of_worker().with_logins(login_words()), find(args, &context)?.or_explain(&context)?);
-    let router = load_with(&pools, source.clone(), context.clone())?;
+    let router = load_with(&pools, source.clone(), context.clone(), RunsTurns::OfOthers)?;
     let fleet = fleet_of(&pools, &router, &source, context)?;
     Ok((router, fleet.ok_or_else(|| no_fleet(&source))?))
 }

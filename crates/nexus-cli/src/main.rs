@@ -80,6 +80,7 @@ mod turn_servers;
 mod typed_key;
 mod undo;
 mod uninstall;
+mod usage;
 mod versions;
 mod warnings;
 mod worker;
@@ -252,6 +253,7 @@ async fn run(
         Command::Show { file } => show::show(out, &file),
         Command::Forget { file } => forget::forget(out, config, &file).await,
         Command::Agent(command) => agent::agent(out, &command).await,
+        Command::Usage(args) => usage::usage(out, &args),
         Command::Hold(command) => hold::hold(out, config, command).await,
         Command::Explain { kind, watch } => explain::explain(out, config, kind.as_deref(), watch).await,
         Command::Conversation(command) => conversation::conversation(out, config, command).await,

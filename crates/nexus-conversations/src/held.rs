@@ -13,7 +13,7 @@ use nexus_core::{
     TurnHost, TurnRequest, TurnResult, harness::try_blocking, redact::Redactor,
 };
 use nexus_files::FileLock;
-use nexus_router::{Router, WorkKind};
+use nexus_router::{Router, WorkKind, spending::WorkLabel};
 
 use crate::{
     continuity::{Continuity, ConversationOptions, ConversationOutcome, WhenLost},
@@ -192,7 +192,7 @@ impl HeldConversation {
             self.is_stale = false;
         }
         let turn = Turn {
-            router: router.snapshot(),
+            router: router.snapshot().labelled(WorkLabel::Conversation, self.end.name.to_string()),
             kind: kind.into(),
             redactor: host.session().redactor().clone(),
             host,

@@ -34,7 +34,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     let folder = root.join("experiment");
     let mut experiment = Experiment::open(&folder, plan)?;
-    let context = ArmContext { registry: Registry::new(), build: BuildContext::in_home(root.join("home")) };
+    let context = ArmContext {
+        registry: Registry::new(),
+        build: BuildContext::in_home(root.join("home")),
+        spending: None,
+    };
     let told = |run: &nexus_testbed::RunRecord| {
         let outcome =
             run.outcome().map_or_else(|| run.invalid().unwrap_or_default(), |outcome| outcome.to_string());

@@ -8,7 +8,7 @@ use std::{
 };
 
 use nexus_core::{BuildContext, Registry};
-use nexus_router::{ConfigError, KindError, Panel, Router};
+use nexus_router::{ConfigError, KindError, Panel, Router, RouterBuilder, spending::SpendingBook};
 use nexus_tasks::{TaskConfiguration, TaskSettings, TasksSection};
 use sha2::{Digest as _, Sha256};
 
@@ -57,6 +57,8 @@ pub struct ArmContext {
     pub registry: Registry,
     /// Context for building the backends.
     pub build: BuildContext,
+    /// Record of the spending of arms that are real. Scripts cost nothing.
+    pub spending: Option<Arc<dyn SpendingBook>>,
 }
 
 impl Arm {
@@ -115,14 +117,15 @@ impl Arm {
     /// [`TestbedError::Arm`] if the configuration cannot be used, or binds no backend to `reviewer`.
     pub fn router(&self, trap: &Arc<Trap>, context: &ArmContext) -> Result<Router, TestbedError> {
         let registry = context.registry.clone();
-        let router = self.build(trap, registry, context).map_err(|error| self.fault(&error))?;
+        let book = context.spending.clone().filter(|_| self.is_real(trap, context));
+        let router = self.build(trap, registry, context, book).map_err(|error| self.fault(&error))?;
         self.reviewers(&router)?;
         Ok(router)
     }
 
     /// Returns true if the arm names a backend that is not a script. Runs of such an arm cost money.
     pub fn is_real(&self, trap: &Arc<Trap>, context: &ArmContext) -> bool {
-        self.build(trap, Registry::new(), context).is_err()
+        self.build(trap, Registry::new(), context, None).is_err()
     }
 
     /// Returns the settings of tasks, from the section `tasks` of the configuration. Without `min_vendors`, an advance needs
@@ -166,9 +169,12 @@ impl Arm {
         trap: &Arc<Trap>,
         registry: Registry,
         context: &ArmContext,
+        book: Option<Arc<dyn SpendingBook>>,
     ) -> Result<Router, ConfigError> {
         let registry = registry.with(Arc::new(ScriptedKind::new(trap))).with_section(Arc::new(TasksSection));
-        Router::from_str(&self.yaml, registry, context.build.clone())
+        let builder = Router::builder(registry, context.build.clone());
+        let builder = book.into_iter().fold(builder, RouterBuilder::spending_book);
+        builder.from_str(&self.yaml)
     }
 
     fn fault(&self, error: &dyn std::fmt::Display) -> TestbedError {

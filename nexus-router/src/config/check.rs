@@ -27,7 +27,7 @@ use super::{
     settings::names_are_known,
     sources::Sources,
 };
-use crate::binding::Binding;
+use crate::{binding::Binding, spending::BudgetSubject};
 
 pub(crate) fn check(
     written: &WrittenConfiguration,
@@ -56,10 +56,12 @@ pub(crate) fn check(
     check.models();
     let panels = check.panels();
     let types = check.types();
+    check.budgets();
     let FileCheck { backends, sections, .. } = check;
     let models = written.models.iter().map(|(key, _)| key.text.clone()).collect();
     let base_directory = sources.context.base_directory.clone();
-    Configuration { backends, types, panels, models, sections, base_directory, warnings: Vec::new() }
+    let budgets = written.budgets.clone();
+    Configuration { backends, types, panels, models, budgets, sections, base_directory, warnings: Vec::new() }
 }
 
 /// Check of a configuration file.
@@ -641,6 +643,27 @@ impl<'a> FileCheck<'a> {
             }
         }
         types
+    }
+
+    /// Checks that the backends, vendors and types of budgets exist. A misspelled one would count nothing.
+    fn budgets(&mut self) {
+        for budget in &self.written.budgets {
+            for (subject, name) in &budget.only {
+                let known: Vec<&str> = match subject {
+                    BudgetSubject::Backend => self.backends.keys().map(BackendId::as_str).collect(),
+                    BudgetSubject::Vendor => self.vendors.values().map(VendorId::as_str).collect(),
+                    BudgetSubject::Type => {
+                        self.written.types.iter().map(|(key, _)| key.text.as_str()).collect()
+                    }
+                    _ => continue,
+                };
+                if !known.contains(&name.as_str()) {
+                    let position = Position { line: budget.line, column: 1 };
+                    let what = format!("{} of the budget {}", subject.as_str(), quoted(&budget.name));
+                    self.report.unknown(position, &what, name, known);
+                }
+            }
+        }
     }
 
     fn target(&mut self, written: &TypeWritten) -> Option<Target> {

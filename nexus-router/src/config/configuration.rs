@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     binding::Binding,
+    spending::SpendingBudget,
     work_kind::{UnknownKind, WorkKind},
 };
 
@@ -23,6 +24,8 @@ pub(crate) struct Configuration {
     pub(crate) panels: BTreeMap<String, Roster>,
     /// Portable names of models, in the order of the file.
     pub(crate) models: Vec<String>,
+    /// Budgets of turns, in the order of the file.
+    pub(crate) budgets: Vec<SpendingBudget>,
     /// Sections for programs above the router, by key.
     pub(crate) sections: BTreeMap<&'static str, Value>,
     /// Base of relative paths in the configuration.

@@ -11,6 +11,7 @@ use super::{
     configuration::DEFAULT_MIN_VENDORS,
     schema::{Distinct, EXTENSION_PREFIX, FallbackRule, MAX_POOL_NAME, OTHER_SECTIONS},
 };
+use crate::spending::{BudgetPeriod, BudgetSubject};
 
 /// JSON Schema (draft 2020-12) of `nexus.yaml`, with the settings of every kind and every section of the registry.
 pub fn json_schema(registry: &Registry) -> Value {
@@ -39,6 +40,7 @@ pub fn json_schema(registry: &Registry) -> Value {
             })),
             "types": section("Kinds of work, and the group or panel that runs each.", &work_type()),
             "panels": section("Rosters of seats whose turns run in parallel.", &panel()),
+            "budgets": section("Bounds of what turns spend in an hour, a day or a month. A turn that does not fit does not start.", &budget()),
             "lenses": section("Focus of a seat, as text that follows the system text.", &json!({
                 "type": "string",
                 "minLength": 1,
@@ -111,6 +113,43 @@ fn panel() -> Value {
         "required": ["seats"],
     });
     json!({ "oneOf": [seats, mapping] })
+}
+
+fn budget() -> Value {
+    let mut properties = Map::new();
+    properties.insert(
+        "per".into(),
+        json!({
+            "description": "Period after which the budget begins again, in the time zone of the user.",
+            "enum": BudgetPeriod::ALL.map(BudgetPeriod::as_str),
+        }),
+    );
+    properties.insert(
+        "each".into(),
+        json!({
+            "description": "Property of which each value has the whole budget, such as each task. Default: all turns share it.",
+            "enum": BudgetSubject::ALL.map(BudgetSubject::as_str),
+        }),
+    );
+    for subject in BudgetSubject::ALL {
+        let subject = subject.as_str();
+        properties.insert(subject.into(), name(&format!("Counts only turns of this {subject}.")));
+    }
+    let usd = "Most United States dollars. Turns whose cost is unknown count in tokens alone.";
+    properties.insert("usd".into(), json!({ "description": usd, "type": "number", "exclusiveMinimum": 0 }));
+    for (bound, description) in
+        [("tokens", "Most tokens, with those of the vendor's cache."), ("turns", "Most turns.")]
+    {
+        properties
+            .insert(bound.into(), json!({ "description": description, "type": "integer", "minimum": 1 }));
+    }
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": properties,
+        "required": ["per"],
+        "anyOf": [{ "required": ["usd"] }, { "required": ["tokens"] }, { "required": ["turns"] }],
+    })
 }
 
 fn seat() -> Value {

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, num::NonZeroUsize};
 
-use nexus_core::Effort;
+use nexus_core::{Effort, Usd};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -13,9 +13,11 @@ use super::{
     report::{FoundProblems, MappingFields, Placed},
     variables::{NO_VARIABLES, variable_in},
 };
+use crate::spending::{BudgetPeriod, BudgetSubject, SpendingBudget};
 
 /// Top-level keys of the file.
-pub(crate) const ROOT_KEYS: &[&str] = &["groups", "backends", "models", "types", "panels", "lenses"];
+pub(crate) const ROOT_KEYS: &[&str] =
+    &["groups", "backends", "models", "types", "panels", "lenses", "budgets"];
 /// The sections of Nexus's own programs above the router. A program ignores the sections that it does not have,
 /// so that all programs can read one file.
 pub(crate) const OTHER_SECTIONS: &[&str] = &["tasks", "debate", "fleet", "broker", "mcp_servers"];
@@ -31,6 +33,8 @@ pub(crate) const TYPE_KEYS: &[&str] = &["tier", "phase", "group", "panel", "mode
 pub(crate) const PANEL_KEYS: &[&str] = &["min_vendors", "distinct", "seats"];
 /// The keys of a seat.
 pub(crate) const SEAT_KEYS: &[&str] = &["group", "model", "effort", "lens"];
+/// The keys of a budget beside those of [`BudgetSubject`].
+pub(crate) const BUDGET_KEYS: &[&str] = &["per", "each", "usd", "tokens", "turns"];
 /// The keys of a model that is named exactly.
 pub(crate) const EXACT_KEYS: &[&str] = &["exact"];
 
@@ -98,6 +102,7 @@ pub(crate) struct WrittenConfiguration {
     pub(crate) types: Vec<(MappingKey, TypeWritten)>,
     pub(crate) panels: Vec<(MappingKey, PanelWritten)>,
     pub(crate) lenses: Vec<(MappingKey, String)>,
+    pub(crate) budgets: Vec<SpendingBudget>,
     /// Sections of programs above the router.
     pub(crate) sections: Vec<(&'static str, Node)>,
 }
@@ -220,6 +225,9 @@ impl WrittenConfiguration {
         for (key, node) in section("lenses", report) {
             let text = node.text("a lens", report).map(|text| text.value).unwrap_or_default();
             written.lenses.push((key, text));
+        }
+        for (key, node) in section("budgets", report) {
+            written.budgets.extend(budget(&key, &node, report));
         }
         written
     }
@@ -401,6 +409,52 @@ fn choice<T: Copy>(
         report.unknown(text.position, what, &text.value, all.iter().map(|one| name(*one)));
     }
     found
+}
+
+/// Reads a budget.
+fn budget(key: &MappingKey, node: &Node, report: &mut FoundProblems) -> Option<SpendingBudget> {
+    let subjects = BudgetSubject::ALL.map(BudgetSubject::as_str);
+    let keys: Vec<_> = BUDGET_KEYS.iter().copied().chain(subjects).collect();
+    let fields = MappingFields::of(node, "a budget", &keys, report)?;
+    let Some(period) = fields.text("per", report) else {
+        if fields.key_position("per").is_none() {
+            report.add(key.position, "a budget needs `per`: hour, day or month");
+        }
+        return None;
+    };
+    let period = choice(&period, "period of a budget", &BudgetPeriod::ALL, BudgetPeriod::as_str, report)?;
+    let mut budget = SpendingBudget::new(key.text.as_str(), period);
+    budget.line = key.position.line;
+    budget.each = fields.text("each", report).and_then(|text| {
+        choice(&text, "property of turns", &BudgetSubject::ALL, BudgetSubject::as_str, report)
+    });
+    for subject in BudgetSubject::ALL {
+        if let Some(text) = fields.text(subject.as_str(), report) {
+            budget.only.push((subject, text.value));
+        }
+    }
+    budget.usd = fields.value("usd").and_then(|node| dollars(node, report));
+    let count = |name: &str, report: &mut FoundProblems| {
+        let count = count(fields.value(name)?, name, report)?;
+        u64::try_from(count.get()).ok()
+    };
+    budget.tokens = count("tokens", report);
+    budget.turns = count("turns", report);
+    if ["usd", "tokens", "turns"].iter().all(|name| fields.key_position(name).is_none()) {
+        report.add(key.position, "a budget needs `usd`, `tokens` or `turns`");
+    }
+    Some(budget)
+}
+
+fn dollars(node: &Node, report: &mut FoundProblems) -> Option<Usd> {
+    let number = match &node.content {
+        NodeValue::Number(number) => number.as_f64().filter(|usd| usd.is_finite() && *usd > 0.0),
+        _ => None,
+    };
+    if number.is_none() {
+        report.add(node.position, "`usd` must be a number greater than 0");
+    }
+    number.map(Usd)
 }
 
 impl PanelWritten {

@@ -20,6 +20,8 @@ mod restore;
 mod routed;
 mod run_on;
 mod sections;
+#[cfg(feature = "spending")]
+mod spending;
 mod steering;
 mod submissions;
 mod support;

@@ -9,6 +9,7 @@ use nexus_core::{
     Brief, CancelToken, EventEnvelope, InputDelivery, Limits, ParticipantScope, Session, Steering,
     ToolAccess, ToolPattern, ToolRouter as _, Toolbox, TurnHost, TurnRequest,
 };
+use nexus_router::spending::WorkLabel;
 
 use super::{LEASE, LOOK_EVERY, LOOKS_PER_HEARTBEAT, OngoingTurn, prompt, tools};
 use crate::{
@@ -78,14 +79,12 @@ pub(super) async fn run(turn: &Arc<OngoingTurn>, end: &CancelToken) -> AgentTurn
     let host =
         TurnHost::new().with_session(session).with_cancel(cancel.clone()).with_steering(steering.clone());
     let mut unseen = |_: EventEnvelope| {};
-    let running = held.run_turn(
-        &options.router,
-        record.kind.as_str(),
-        request,
-        host,
-        ConversationOptions::new(),
-        &mut unseen,
-    );
+    let mut router = options.router.labelled(WorkLabel::Agent, record.name.as_str());
+    if let Payload::Trigger { trigger_id, .. } = &envelope.payload {
+        router = router.labelled(WorkLabel::Trigger, trigger_id.as_str());
+    }
+    let running =
+        held.run_turn(&router, record.kind.as_str(), request, host, ConversationOptions::new(), &mut unseen);
     let mut running = Box::pin(running);
     let over = CancelToken::new();
     let mut handing_in = Box::pin(hand_in(turn, &steering, &over));

@@ -341,6 +341,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("undo", ["nexus undo", "nexus undo --list --cd src"]),
     ("clean", ["nexus clean", "nexus clean task --older-than 30d --status complete,cancelled"]),
     ("uninstall", ["nexus uninstall", "nexus uninstall --home --yes"]),
+    ("usage", ["nexus usage --since 7d", "nexus usage --since 2026-11-01 --by day,vendor,model"]),
 ];
 
 /// Returns the examples of a command. Empty if it has none.

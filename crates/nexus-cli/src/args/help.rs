@@ -27,6 +27,7 @@ const HEADINGS: [(&str, &[&str]); 5] = [
             "check",
             "explain",
             "status",
+            "usage",
             "models",
             "agent",
             "doctor",

@@ -37,6 +37,7 @@ mod trigger;
 mod trust;
 mod undo;
 mod uninstall;
+mod usage;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -77,6 +78,7 @@ pub(crate) use trigger::{TriggerArgs, TriggerCommand};
 pub(crate) use trust::TrustArgs;
 pub(crate) use undo::{DiffArgs, UndoArgs};
 pub(crate) use uninstall::UninstallArgs;
+pub(crate) use usage::UsageArgs;
 
 /// Runs agent turns on the vendors that nexus.yaml names.
 #[derive(Debug, Parser)]
@@ -184,6 +186,9 @@ pub(crate) enum Command {
     Trust(TrustArgs),
     /// Show the logins, their accounts and expiry, and the backends that would run. No model call, and no login is renewed
     Status(StatusArgs),
+    /// Show what turns of this home spent, by day, vendor, model, task, agent or type. No model call
+    #[command(after_help = usage::USAGE_HELP)]
+    Usage(UsageArgs),
     /// List the models that the servers of the backends offer. No model call
     Models(ModelsArgs),
     /// Find problems that stop turns on this machine, print advice, and end processes that dead runs left. No model call

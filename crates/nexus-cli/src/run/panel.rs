@@ -8,7 +8,7 @@ use std::{
 
 use nexus::{
     PanelSink, RecordError, RecordFile, Router, Seat, SeatEvent, SeatOutcome, TurnHost, TurnRecording,
-    TurnRequest, Vote,
+    TurnRequest, Vote, spending::WorkLabel,
 };
 use serde_json::Value;
 
@@ -33,7 +33,8 @@ pub(super) async fn run_panel(
     host: &TurnHost,
     style: PrintStyle,
 ) -> Result<ExitCode, CommandError> {
-    let router = router.snapshot();
+    // A seat has no type of its own.
+    let router = router.snapshot().labelled(WorkLabel::Type, kind);
     let panel = router.panel(kind)?;
     let shows_board = !out.is_json() && !args.quiet;
     let board = shows_board.then(|| SeatBoard::new(ScreenWriter, style, &panel.seats));

@@ -56,6 +56,7 @@ use crate::{
     trust::{RemovedTrust, TrustedConfiguration},
     undo::{ListedSnapshot, TurnDiff, UndoneTurn},
     uninstall::Uninstalled,
+    usage::SpentRow,
     works::WorkReport,
 };
 #[cfg(feature = "login")]
@@ -244,6 +245,7 @@ outputs! {
     "trust": List [TrustedConfiguration, RemovedTrust];
     "undo": List [UndoneTurn, ListedSnapshot];
     "uninstall": Document [Uninstalled];
+    "usage": List [SpentRow];
 }
 
 /// Commands without JSON output, each with the reason.

@@ -4,9 +4,10 @@ use std::{
     io::{self, BufRead as _, IsTerminal as _},
     path::Path,
     process::ExitCode,
+    sync::Arc,
 };
 
-use nexus::{BuildContext, CancelToken};
+use nexus::{BuildContext, CancelToken, spending::SpendingBook};
 use nexus_files::counted;
 use nexus_testbed::{
     Answer, Arm, ArmContext, ArmSummary, Comparison, Experiment, ExperimentPlan, ExperimentResults,
@@ -20,7 +21,7 @@ use super::traps;
 use crate::{
     args::RunTestbedArgs,
     command_error::CommandError,
-    interrupt,
+    config, interrupt,
     output::{AnswerWriter, printable, say},
     works::note,
 };
@@ -113,7 +114,9 @@ pub(super) async fn run(out: AnswerWriter, args: &RunTestbedArgs) -> Result<Exit
         arms: arms(&args.arms)?,
         traps: traps(&args.traps)?,
     };
-    let context = ArmContext { registry: nexus::registry(), build: BuildContext::from_process() };
+    let build = BuildContext::from_process();
+    let spending: Arc<dyn SpendingBook> = Arc::new(config::spending_book(&build));
+    let context = ArmContext { registry: nexus::registry(), build, spending: Some(spending) };
     plan.check(&context)?;
     let mut experiment = Experiment::open(&args.folder, plan)?;
     let (bounds, real) = experiment.turns(&context)?;

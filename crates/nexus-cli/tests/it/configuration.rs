@@ -79,7 +79,8 @@ fn the_example_loads_where_no_program_brings_its_sections_along_and_is_an_arm_of
     }
     let arm = Arm::load("mine", &repository().join("nexus.yaml.example")).unwrap();
     let trap = Arc::new(Trap::built_in().unwrap().remove(0));
-    let context = ArmContext { registry: nexus::registry(), build: BuildContext::in_home("home") };
+    let context =
+        ArmContext { registry: nexus::registry(), build: BuildContext::in_home("home"), spending: None };
     arm.router(&trap, &context).unwrap_or_else(|error| panic!("{error}"));
     let misspelt = Router::from_str("debat: {}\n", nexus::registry(), BuildContext::in_home("home"));
     let error = misspelt.map(|_| ()).unwrap_err().to_string();

@@ -65,6 +65,8 @@ const ANSWERING: &[&[&str]] = &[
     &["agent", "list", "--json"],
     &["agent", "show", "opencode"],
     &["agent", "show", "opencode", "--json"],
+    &["usage"],
+    &["usage", "--json"],
     &["models"],
     &["models", "--json"],
     &["models", "--providers"],

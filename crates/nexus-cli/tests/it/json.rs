@@ -188,6 +188,10 @@ fn tasks(seen: &mut Seen) {
     let new = ["task", "new", goal, "--project", project, "--test", "sh test.sh"];
     seen.run(folder, &new);
     let walked = seen.run(folder, &["task", "run", "last"]);
+    let spent = seen.run(folder, &["usage", "--by", "task,type"]);
+    assert!(spent.iter().all(|row| row["task"].is_string() && row["turns"].as_u64() > Some(0)), "{spent:?}");
+    let types: BTreeSet<_> = spent.iter().map(|row| row["type"].as_str().unwrap()).collect();
+    assert_eq!(types, BTreeSet::from(["executor", "orchestrator", "reviewer"]), "{spent:?}");
     let types: BTreeSet<_> = walked.iter().map(|event| event["type"].as_str().unwrap()).collect();
     assert_eq!(types, BTreeSet::from(["plan", "progress", "result", "step"]));
     seen.run_all(
@@ -212,6 +216,8 @@ fn tasks(seen: &mut Seen) {
 fn debates(seen: &mut Seen) {
     let stage = debate_stage(debate_model::reply);
     seen.run_all(&stage.folder, &[&NEW_DEBATE, &["debate", "advance", "last"]]);
+    let spent = seen.run(&stage.folder, &["usage", "--by", "debate,type"]);
+    assert!(spent.iter().all(|row| row["debate"].is_string()), "{spent:?}");
     // No server is asked for the key of a machine.
     let fleet = Folder::with("fleet: { servers: ['nats://127.0.0.1:1'] }\n");
     seen.run(&fleet, &["fleet", "key"]);
@@ -310,6 +316,8 @@ fn agents(seen: &mut Seen) {
     let running = Running::start(folder.command(&["broker", "run", "--json"]));
     let answer = seen.run(folder, &["broker", "send", "clerk", "hello", "--wait", "60"]);
     assert_eq!(answer[0]["type"], "message", "{answer:?}");
+    let spent = seen.run(folder, &["usage", "--by", "agent,conversation"]);
+    assert_eq!((&spent[0]["agent"], &spent[0]["turns"]), (&json!("clerk"), &json!(1)), "{spent:?}");
     let watching = Running::start(folder.command(&["broker", "watch", "--json"]));
     seen.check(&["broker", "watch"], &watching.end(), "");
     let events = seen.check(&["broker", "run"], &running.end(), "");

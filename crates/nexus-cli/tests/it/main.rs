@@ -89,3 +89,4 @@ mod texts;
 #[cfg(target_os = "linux")]
 mod trust;
 mod uninstall;
+mod usage;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nexus_core::CancelToken;
+use nexus_router::spending::WorkLabel;
 use nexus_work::{MAX_CALL_WAIT, WorkspaceState as _, call_wait};
 use tokio::sync::watch;
 
@@ -117,8 +118,9 @@ impl DebatesCore {
         said.send_replace(format!("{stage}: it begins"));
         let began = DebateLogEvent::StageBegan { stage: stage.clone() };
         let _ = self.read(debate, move |debate| debate.log(&began)).await;
+        let router = self.router.labelled(WorkLabel::Debate, debate.id().to_string());
         let run = StageRun {
-            router: &self.router,
+            router: &router,
             debate,
             data: &data,
             proceedings: &proceedings,

@@ -6,12 +6,13 @@ use nexus_core::{
     BeforeRetry, Limits, NullSink, ParticipantScope, Submission, Tool, ToolAccess, Toolbox, TurnHost,
     TurnRequest, VendorId, harness::try_blocking,
 };
+use nexus_router::spending::WorkLabel;
 use nexus_work::{
     AgentFailure, AgentRecord, AgentReport, AgentRoute, AgentTurn, Assignment, LoggedTurn, PageRequest,
     TextPage, run_agent,
 };
 
-use super::StageRun;
+use super::{PANELIST, StageRun};
 use crate::{debate::DebateLogEvent, debate_error::DebateError, sources};
 
 /// Maximum number of an agent's calls in a stage. Calls that submit, and calls that read its texts, do not count. Source:
@@ -69,6 +70,11 @@ impl StageRun<'_> {
             })
         };
         let place = part.place;
+        // A seat has no type of its own.
+        let router = match &part.route {
+            AgentRoute::Seat(_) => self.router.labelled(WorkLabel::Type, PANELIST),
+            AgentRoute::Kind(_) => self.router.clone(),
+        };
         let assignment = Assignment {
             route: part.route,
             request,
@@ -81,7 +87,7 @@ impl StageRun<'_> {
             record: Some(AgentRecord { file: self.turns.clone(), name: format!("{} {name}", self.stage) }),
             answer: Box::new(move || place.take()),
         };
-        let AgentReport { answer, turns, .. } = run_agent(self.router, &assignment, &mut NullSink).await;
+        let AgentReport { answer, turns, .. } = run_agent(&router, &assignment, &mut NullSink).await;
         let vendor = turns.last().and_then(|turn| turn.vendor.clone());
         self.log_turns(&name, &turns).await;
         (vendor, answer)

@@ -6,7 +6,7 @@ use nexus_core::{
     BeforeRetry, Brief, CancelToken, FileTools, Limits, NullSink, ParticipantScope, Submission, Tool,
     ToolAccess, ToolPattern, Toolbox, TurnHost, TurnRequest, harness::try_blocking,
 };
-use nexus_router::WorkKind;
+use nexus_router::{WorkKind, spending::WorkLabel};
 use nexus_work::{AgentRecord, AgentRoute, Assignment, LoggedTurn, Quote, run_agent};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -142,7 +142,8 @@ impl TasksCore {
             record: Some(AgentRecord { file: turns, name: MAP_TURNS.to_owned() }),
             answer: Box::new(move || map.take()),
         };
-        let report = run_agent(&self.router, &assignment, &mut NullSink).await;
+        let router = self.router.labelled(WorkLabel::Task, task.id().to_string());
+        let report = run_agent(&router, &assignment, &mut NullSink).await;
         for turn in &report.turns {
             log.log(TaskLogEvent::TurnEnded(LoggedTurn::of(
                 turn,

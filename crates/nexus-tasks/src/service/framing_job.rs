@@ -9,7 +9,7 @@ use nexus_core::{
     BeforeRetry, CancelToken, EventEnvelope, Limits, TurnEvent, TurnHost,
     harness::{run_blocking, try_blocking},
 };
-use nexus_router::WorkKind;
+use nexus_router::{WorkKind, spending::WorkLabel};
 use nexus_trees::{Base, Project, Tree};
 use nexus_work::{AgentRecord, AgentRoute, AgentTypes, LoggedTurn, agent::AgentTypeRegistry};
 use tokio::sync::watch;
@@ -142,8 +142,9 @@ impl TasksCore {
             host = host.with_budget(budget);
         }
         let prompts = self.prompts().await?;
+        let router = self.router.labelled(WorkLabel::Task, task.id().to_string());
         let framing = Framing {
-            router: &self.router,
+            router: &router,
             route: AgentRoute::Kind(WorkKind::from(ORCHESTRATOR)),
             agent_type: ORCHESTRATOR,
             types: &types,

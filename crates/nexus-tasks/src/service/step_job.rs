@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nexus_core::{Budget, CancelToken, harness::try_blocking};
+use nexus_router::spending::WorkLabel;
 use nexus_trees::Tree;
 use tokio::sync::watch;
 
@@ -129,8 +130,9 @@ impl TasksCore {
         said.send_replace(place.clone());
         let prompts = self.prompts().await?;
         let budget = self.budget(task, data).await?;
+        let router = self.router.labelled(WorkLabel::Task, task.id().to_string());
         let attempt = StepAttempt {
-            router: &self.router,
+            router: &router,
             types: &data.types,
             prompts: &prompts,
             settings: &data.settings,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nexus_core::{Cost, EventEnvelope, Limits, ToolDefinition, TurnEvent, TurnHost, Usage};
-use nexus_router::{FallbackRule, KindError, Router, WorkKind};
+use nexus_router::{FallbackRule, KindError, Router, WorkKind, spending::WorkLabel};
 use nexus_work::{AgentFailure, AgentRecord, AgentReport, AgentRoute, AgentTurn, Assignment, run_agent};
 
 use super::{
@@ -97,7 +97,9 @@ impl StepAttempt<'_> {
                 &event,
             );
         };
-        let report = run_agent(router, assignment, &mut events).await;
+        // A seat has no type of its own.
+        let router = router.labelled(WorkLabel::Type, agent.agent_type.as_str());
+        let report = run_agent(&router, assignment, &mut events).await;
         self.watcher.agent_ended(agent, &ending(&report), &report.turns);
         for (handle, error) in &report.left_behind {
             let line = format!("{agent}: {} still stores its conversation: {error}", handle.backend());

@@ -23,7 +23,7 @@ fn plan(traps: &[&str], arms: &[Script], repeats: u32) -> ExperimentPlan {
 }
 
 fn context(root: &Path) -> ArmContext {
-    ArmContext { registry: Registry::new(), build: BuildContext::in_home(root.join("home")) }
+    ArmContext { registry: Registry::new(), build: BuildContext::in_home(root.join("home")), spending: None }
 }
 
 fn refused(folder: &Path, plan: ExperimentPlan) -> String {
@@ -244,7 +244,7 @@ async fn an_arm_of_a_vendor_without_a_sandbox_does_not_run() {
     let mut plan = plan(&["bounds"], &[], 1);
     plan.arms = vec![Arm::new("single", yaml).unwrap()];
     let registry = Registry::new().with_absent("there", "not part of this build");
-    let context = ArmContext { registry, build: BuildContext::in_home(root.join("home")) };
+    let context = ArmContext { registry, build: BuildContext::in_home(root.join("home")), spending: None };
     let mut experiment = Experiment::open(root.join("e"), plan).unwrap();
     let (bounds, real) = experiment.turns(&context).unwrap();
     assert_eq!((bounds, real), (TurnBounds { fewest: 2, most: 12 }, vec!["single"]));

@@ -21,7 +21,11 @@ async fn reviewed(trap: &Arc<Trap>, arm: &Arm, answer: Answer, older: OlderTrees
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     let (settings, cancel) = (TaskSettings::default(), CancelToken::new());
-    let context = ArmContext { registry: Registry::new(), build: BuildContext::in_home(root.join("home")) };
+    let context = ArmContext {
+        registry: Registry::new(),
+        build: BuildContext::in_home(root.join("home")),
+        spending: None,
+    };
     let router = arm.router(trap, &context).unwrap();
     let laid = LaidTrap::lay_out(trap, root.join("laid"), &settings, &cancel).await.unwrap();
     let review = ReviewAlone::run(&laid, answer, older, &router, None, &cancel).await.unwrap();
@@ -128,7 +132,11 @@ async fn a_review_that_is_cancelled_comes_to_nothing() {
     let (folder, trap, cancel) = (tempfile::tempdir().unwrap(), built_in("bounds"), CancelToken::new());
     let root = folder.path().canonicalize().unwrap();
     let laid = LaidTrap::lay_out(&trap, root.join("laid"), &TaskSettings::default(), &cancel).await.unwrap();
-    let context = ArmContext { registry: Registry::new(), build: BuildContext::in_home(root.join("home")) };
+    let context = ArmContext {
+        registry: Registry::new(),
+        build: BuildContext::in_home(root.join("home")),
+        spending: None,
+    };
     let router = Arm::scripted(Script::Probing).router(&trap, &context).unwrap();
     cancel.cancel();
     let review = ReviewAlone::run(&laid, Answer::Planted, OlderTrees::Shown, &router, None, &cancel).await;
@@ -154,7 +162,11 @@ for pair";
     edit(&root.join("source/probe/probe.sh"), "for pair", search);
     let trap = Arc::new(Trap::load(root.join("source")).unwrap());
     let (settings, cancel) = (TaskSettings::default(), CancelToken::new());
-    let context = ArmContext { registry: Registry::new(), build: BuildContext::in_home(root.join("home")) };
+    let context = ArmContext {
+        registry: Registry::new(),
+        build: BuildContext::in_home(root.join("home")),
+        spending: None,
+    };
     let router = Arm::scripted(Script::Probing).router(&trap, &context).unwrap();
     let laid = LaidTrap::lay_out(&trap, root.join("laid"), &settings, &cancel).await.unwrap();
     let turns = nexus_core::RecordFile::open(root.join("turns.jsonl")).unwrap();

@@ -32,7 +32,8 @@ fn a_good_file_is_good_to_both() {
          panels: { p: [ { group: one, lens: l }, { group: two, effort: xhigh } ] }\nlenses: { l: look }\n",
         "groups: { one: [alpha-cli] }\npanels: { p: { min_vendors: 1, seats: [ { group: one } ] } }\n",
         "groups: { one: [alpha-cli] }\ntypes: { t: { group: one, fallback: restore } }\n",
-        "groups:\nbackends:\nmodels:\ntypes:\npanels:\nlenses:\n",
+        "budgets: { a: { per: day, usd: 2.5 }, b: { per: month, each: task, tokens: 5 }, c: { per: hour, agent: x, turns: 1 } }\n",
+        "budgets:\ngroups:\nbackends:\nmodels:\ntypes:\npanels:\nlenses:\n",
     ];
     for text in good {
         assert!(loads(text), "{text}");
@@ -44,6 +45,12 @@ fn a_good_file_is_good_to_both() {
 fn a_file_of_the_wrong_shape_is_wrong_to_both() {
     let wrong = [
         "gruops: {}\n",
+        "budgets: { a: { per: day } }\n",
+        "budgets: { a: { usd: 1 } }\n",
+        "budgets: { a: { per: year, usd: 1 } }\n",
+        "budgets: { a: { per: day, usd: 0 } }\n",
+        "budgets: { a: { per: day, tokens: 1.5 } }\n",
+        "budgets: { a: { per: day, each: model, turns: 1 } }\n",
         "groups: { one: [] }\n",
         "groups: { one: alpha-cli }\n",
         "groups: { one: [alpha-cli, alpha-cli] }\n",

@@ -29,6 +29,7 @@ fn search(folder: &Path, read: &mut usize) {
 fn the_router_depends_on_the_seam_and_on_private_files_alone() {
     let manifest = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).unwrap();
     let dependencies = manifest.split("[dev-dependencies]").next().unwrap();
-    let ours: Vec<_> = dependencies.lines().filter(|line| line.starts_with("nexus-")).collect();
-    assert_eq!(ours, ["nexus-core.workspace = true", "nexus-files.workspace = true"]);
+    let ours = dependencies.lines().filter(|line| line.starts_with("nexus-"));
+    let names: Vec<_> = ours.filter_map(|line| line.split(['.', ' ']).next()).collect();
+    assert_eq!(names, ["nexus-core", "nexus-files"]);
 }
