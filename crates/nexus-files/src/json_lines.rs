@@ -196,18 +196,22 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             opened => opened?,
         };
-        let length = file.metadata()?.len();
-        let mut window = TAIL_BYTES.min(length);
+        let (mut end, mut size) = (file.metadata()?.len(), TAIL_BYTES);
+        let mut values = Vec::new();
+        // End of a line whose beginning is in the part before.
+        let mut remainder = Vec::new();
         loop {
-            let start = length - window;
-            let bytes = read_at(&mut file, start, window)?;
-            // The first line may lack its beginning, unless the part starts at the beginning of the file.
-            let whole = match start {
-                0 => Some(bytes.as_slice()),
-                _ => bytes.iter().position(|byte| *byte == b'\n').and_then(|at| bytes.get(at + 1..)),
+            let start = end.saturating_sub(size);
+            let mut bytes = read_at(&mut file, start, end - start)?;
+            bytes.append(&mut remainder);
+            // The first line lacks its beginning, unless the part starts at the beginning of the file.
+            let first_line_end = match start {
+                0 => None,
+                _ => Some(bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len())),
             };
-            let (mut values, mut is_reached) = (Vec::new(), start == 0);
-            for line in whole.unwrap_or_default().rsplit(|byte| *byte == b'\n') {
+            let whole = bytes.get(first_line_end.map_or(0, |end| end + 1)..).unwrap_or_default();
+            let mut is_reached = start == 0;
+            for line in whole.rsplit(|byte| *byte == b'\n') {
                 let Ok(value) = serde_json::from_slice::<T>(line) else { continue };
                 let is_last = is_enough(&value);
                 values.push(value);
@@ -220,7 +224,9 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
                 values.reverse();
                 return Ok(values);
             }
-            window = window.saturating_mul(2).min(length);
+            bytes.truncate(first_line_end.unwrap_or_default());
+            remainder = bytes;
+            (end, size) = (start, size.saturating_mul(2));
         }
     }
 

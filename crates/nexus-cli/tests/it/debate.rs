@@ -90,6 +90,17 @@ fn a_question_is_walked_to_a_record_and_a_report() {
         "{}",
         text(&cancelled.stderr)
     );
+    // Only what has ended is removed.
+    let open = stage.created();
+    let refused = stage.nexus(&["debate", "remove", &open]);
+    assert!(
+        !refused.status.success() && text(&refused.stderr).contains("the debate is framing"),
+        "{}",
+        text(&refused.stderr)
+    );
+    assert!(stage.said(&["debate", "remove", &id]).contains("is removed"));
+    let listed = stage.said(&["debate", "list"]);
+    assert!(listed.contains(&open) && !listed.contains(&id), "{listed}");
     // Each panelist's sources reached it and nobody else.
     for captured in stage.model.requests() {
         let body = String::from_utf8_lossy(&captured.body);

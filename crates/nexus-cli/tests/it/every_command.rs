@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_testkit::sim::Reply;
+use nexus_testkit::{effort, sim::Reply};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
@@ -237,6 +237,12 @@ fn nexus(stage: &Stage, arguments: &[&str]) -> Output {
     command(stage, arguments).output().unwrap()
 }
 
+/// The lines that a test tries: every fourth, beginning at `first`, so that the four tests together try each line. All in a deep run.
+fn tried(first: usize) -> impl Iterator<Item = &'static [&'static str]> {
+    let (first, step) = if effort::is_deep() { (0, 1) } else { (first, 4) };
+    ANSWERING.iter().copied().skip(first).step_by(step)
+}
+
 /// A stage with a task, a debate and a record of a turn.
 fn stage(reply: Reply) -> Stage {
     let stage = Stage::new(Reply::text("Here."));
@@ -294,7 +300,7 @@ fn no_subcommand_is_missing_here() {
 
 #[test]
 fn a_full_disk_on_standard_output_is_a_failure_of_every_command() {
-    for arguments in ANSWERING {
+    for arguments in tried(0) {
         let stage = stage(Reply::text("Here."));
         let output = command(&stage, arguments).stdout(full()).output().unwrap();
         let said = text(&output.stderr);
@@ -305,7 +311,7 @@ fn a_full_disk_on_standard_output_is_a_failure_of_every_command() {
 
 #[test]
 fn a_reader_that_is_gone_ends_every_command_quietly() {
-    for arguments in ANSWERING {
+    for arguments in tried(1) {
         let stage = stage(Reply::text("Here."));
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -318,7 +324,7 @@ fn a_reader_that_is_gone_ends_every_command_quietly() {
 
 #[test]
 fn a_closed_standard_error_changes_no_outcome() {
-    for arguments in ANSWERING {
+    for arguments in tried(2) {
         let stage = stage(Reply::text("Here."));
         let expected = nexus(&stage, arguments).status.code();
         let (reader, writer) = std::io::pipe().unwrap();
@@ -334,7 +340,7 @@ fn a_closed_standard_error_changes_no_outcome() {
 fn the_end_of_the_terminal_ends_every_command() {
     let waiting: [&[&str]; 3] =
         [&["explain", "--watch"], &["task", "watch", "last"], &["mcp", "spawn", "--http", "0"]];
-    for arguments in ANSWERING.iter().copied().chain(waiting) {
+    for arguments in tried(3).chain(waiting) {
         let stage = stage(Reply::text("Half of an ans").stalled());
         let mut child =
             command(&stage, arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

@@ -159,6 +159,8 @@ fn turns(seen: &mut Seen) {
             &["debate", "report", "last", "--output", "page.html"],
             &["debate", "cancel", "last"],
             &["debate", "watch", "last"],
+            &["clean"],
+            &["debate", "remove", "last"],
             &["testbed", "list"],
             &["init", "place"],
         ],

@@ -122,3 +122,24 @@ fn the_older_half_goes_at_the_end_of_a_line() {
     assert!((45..=55).contains(&left.len()) && left.last() == Some(&100), "{left:?}");
     assert!(log.read().unwrap().torn.is_empty());
 }
+
+#[test]
+fn the_newest_values_are_read_across_every_boundary_of_a_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    // Lines of many lengths, one of them longer than the first part that is read, and a torn one.
+    let line = |number: u64| {
+        format!("{}{{\"number\":{number},\"data\":0}}\n", " ".repeat(number as usize * 37 % 901))
+    };
+    let mut text: String = (0..300).map(line).collect();
+    text += &format!("{}{{\"number\":300,\"data\":0}}\n{{\"num\n", " ".repeat(20_000));
+    text.extend((301..400).map(line));
+    fs::write(&path, &text).unwrap();
+    let log = JsonLinesLog::<Event>::at(&path, 1 << 20);
+    for oldest in 0..400 {
+        let found = log.read_back_to(|event| event.number == oldest).unwrap();
+        let found: Vec<u64> = found.iter().map(|event| event.number).collect();
+        assert_eq!(found, (oldest..400).collect::<Vec<_>>());
+    }
+    assert_eq!(log.read_back_to(|_| false).unwrap().len(), 400);
+}
