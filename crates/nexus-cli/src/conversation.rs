@@ -112,20 +112,28 @@ pub(crate) fn store() -> Conversations {
     Conversations::in_home(BuildContext::from_process().home)
 }
 
-/// Removes a conversation, and the copy that its backend stores. Its messages stay until a sweep. The inner error says what the backend
-/// may still store.
+/// Removes a conversation, and the copy that its backend stores. Its messages stay until a sweep. With `unchanged_since`, the
+/// conversation stays if it has changed since that time, in milliseconds since 1970. The inner error says what the backend may still store.
 pub(crate) async fn remove(
     config: &ConfigArgs,
     name: ConversationName,
+    unchanged_since: Option<u64>,
 ) -> Result<Result<(), String>, CommandError> {
     let store = store();
     let (of_hold, deleted) = (store.clone(), name.clone());
     let held = blocking(move || {
         match of_hold.summary(&deleted).and_then(|_| of_hold.hold(&deleted)) {
-            Ok(held) => Ok(Some(held)),
+            Ok(held) => {
+                // No other process can change it now.
+                let changed = of_hold.summary(&deleted)?.updated_at_ms;
+                match unchanged_since.is_some_and(|since| since != changed) {
+                    true => Err(CommandError::failed("it changed meanwhile")),
+                    false => Ok(Some(held)),
+                }
+            }
             // A damaged conversation can still be deleted.
             Err(error) if error.kind == ConversationErrorKind::Damaged => Ok(None),
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     })
     .await?;
@@ -153,7 +161,7 @@ async fn delete(
     store: Conversations,
     name: ConversationName,
 ) -> Result<ExitCode, CommandError> {
-    let forgotten = remove(config, name.clone()).await?;
+    let forgotten = remove(config, name.clone(), None).await?;
     let swept = blocking(move || store.sweep()).await;
     let reasons: Vec<String> = [
         swept.as_ref().err().map(|error| format!("its messages are still stored: {error}")),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use nexus::{BuildContext, CancelToken, ToolAccess};
-use nexus_files::{counted, hex, rfc3339};
+use nexus_files::{FileLock, counted, hex, rfc3339};
 use nexus_trees::{FolderHistory, FolderTurn, Git, LaterChanges, RestoredFiles, TreeError};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -71,6 +71,8 @@ impl From<FolderTurn> for ListedSnapshot {
 pub(crate) struct TurnSnapshots {
     folder: PathBuf,
     number: u64,
+    /// Prevents the deletion of the snapshots until the turn has ended.
+    _in_use: Option<FileLock>,
 }
 
 impl TurnSnapshots {
@@ -89,8 +91,10 @@ impl TurnSnapshots {
         let _activity = Activity::start("recording the folder for `nexus undo`");
         let began = blocking(move || -> Result<Self, CommandError> {
             FolderHistory::sweep(BuildContext::from_process().home.join(STORES));
-            let number = history_by(&Git::find()?.with_cancel(cancel), &folder)?.begin(&label)?;
-            Ok(Self { folder, number })
+            let history = history_by(&Git::find()?.with_cancel(cancel), &folder)?;
+            let in_use = history.retain()?;
+            let number = history.begin(&label)?;
+            Ok(Self { folder, number, _in_use: in_use })
         });
         began.await.map(Some)
     }

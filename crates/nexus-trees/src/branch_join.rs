@@ -182,9 +182,18 @@ impl Tree {
         let command =
             self.repo.command("rev-list").args(["--reverse", "--first-parent", tip.as_str(), &without]);
         let listed = String::from_utf8_lossy(&command.run(b"")?).into_owned();
+        let mut ids = listed.lines().map(text::id).collect::<Result<Vec<CommitId>, _>>()?;
+        // What has landed before is not replayed: a person may have reverted or changed it since.
+        let mut landed = 0;
+        for (index, id) in ids.iter().enumerate() {
+            if self.has_landed(id, onto)? {
+                landed = index + 1;
+            }
+        }
+        ids.drain(..landed);
         let mut last = onto.clone();
-        for id in listed.lines() {
-            let commit = RawCommit::read(self, &text::id(id)?)?;
+        for id in ids {
+            let commit = RawCommit::read(self, &id)?;
             let Some(parent) = commit.parents.first() else {
                 return Err(text::unexpected("a commit without a parent"));
             };

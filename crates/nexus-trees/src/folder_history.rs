@@ -16,7 +16,7 @@ use super::{
     folder_snapshot::{CheckedOutFolder, FolderSnapshot, bounded},
     refusal::to_path,
     repo::{Difference, GitEntries, Repo, beginnings},
-    stored_history::StoredHistory,
+    stored_history::{StoredHistory, remove_rest},
     text::PathText,
 };
 
@@ -34,6 +34,8 @@ pub(super) const MAX_TURN_BYTES: u64 = 64 << 20;
 /// Folder with a file for each turn.
 pub(super) const TURNS: &str = "turns";
 pub(super) const LOCK: &str = "lock";
+/// File that each running turn locks, together with others.
+pub(super) const IN_USE: &str = "in-use";
 
 /// Snapshots of a person's folder in a git checkout, taken before and after each turn that may write there.
 ///
@@ -166,6 +168,17 @@ impl FolderHistory {
     pub fn without(mut self, folder: impl AsRef<Path>) -> Self {
         self.excluded.push(folder.as_ref().to_owned());
         self
+    }
+
+    /// Prevents the deletion of the history while the lock exists, for the time of a turn. `None` if it is being deleted.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the file system.
+    pub fn retain(&self) -> Result<Option<FileLock>, TreeError> {
+        let unusable = |error| TreeError::from_io(&self.store, "cannot be locked", error);
+        nexus_files::make_private_folder(&self.store).map_err(unusable)?;
+        FileLock::try_lock_shared(&self.store.join(IN_USE)).map_err(unusable)
     }
 
     /// Records the folder before a turn, and returns the turn's number. Deletes the oldest turns above the bound.
@@ -366,6 +379,8 @@ impl FolderHistory {
 
     /// Deletes the histories below a folder whose last turn is older than 30 days.
     pub fn sweep(stores: impl AsRef<Path>) {
+        let stores = stores.as_ref();
+        remove_rest(stores);
         for stored in StoredHistory::all(stores).unwrap_or_default() {
             if stored.used.elapsed().is_ok_and(|age| age > UNUSED) {
                 // Ignore an error: the next sweep deletes the rest.

@@ -6,13 +6,16 @@ use std::{
     time::SystemTime,
 };
 
-use nexus_files::{FileLock, read_bounded};
+use nexus_files::{FileLock, random_name, read_bounded};
 use serde::Deserialize;
 
 use super::{
-    folder_history::{LOCK, MAX_TURN_BYTES, TURNS},
+    folder_history::{IN_USE, LOCK, MAX_TURN_BYTES, TURNS},
     text::PathText,
 };
+
+/// Beginning of the name of a history that is being deleted.
+const REMOVED: &str = ".removed-";
 
 /// A stored [`FolderHistory`](crate::FolderHistory).
 #[non_exhaustive]
@@ -44,6 +47,9 @@ impl StoredHistory {
             entries => entries?,
         };
         let histories = entries.flatten().filter_map(|entry| {
+            if entry.file_name().to_string_lossy().starts_with(REMOVED) {
+                return None;
+            }
             let store = entry.path();
             let used = fs::metadata(store.join(TURNS)).and_then(|found| found.modified()).ok()?;
             let folder = folder_of(&store);
@@ -52,15 +58,33 @@ impl StoredHistory {
         Ok(histories.collect())
     }
 
-    /// Deletes the history. Returns false if a process uses it, with nothing deleted.
+    /// Deletes the history. Returns false if a turn uses it or has used it since it was listed, with nothing deleted.
     ///
     /// # Errors
     ///
-    /// Errors of the file system. A part may then be deleted.
+    /// Errors of the file system. What could not be deleted has another name, and goes with the next
+    /// [`sweep`](crate::FolderHistory::sweep).
     pub fn remove(&self) -> io::Result<bool> {
-        let Some(_lock) = FileLock::try_lock_existing(&self.store.join(LOCK))? else { return Ok(false) };
-        fs::remove_dir_all(&self.store)?;
+        let Some(_turns) = FileLock::try_lock(&self.store.join(IN_USE))? else { return Ok(false) };
+        let Some(_lock) = FileLock::try_lock(&self.store.join(LOCK))? else { return Ok(false) };
+        if fs::metadata(self.store.join(TURNS))?.modified()? != self.used {
+            return Ok(false);
+        }
+        let Some(stores) = self.store.parent() else { return Ok(false) };
+        let removed = stores.join(format!("{REMOVED}{}", random_name()));
+        fs::rename(&self.store, &removed)?;
+        fs::remove_dir_all(&removed)?;
         Ok(true)
+    }
+}
+
+/// Deletes what interrupted removals left below a folder.
+pub(super) fn remove_rest(stores: &Path) {
+    for entry in fs::read_dir(stores).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(REMOVED) {
+            // Ignore an error: the next sweep deletes the rest.
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 

@@ -16,7 +16,7 @@ const READ_BYTES: usize = 64 << 10;
 const BLOCK_BYTES: usize = READ_BYTES + (4 << 10);
 
 /// Maximum number of blocks that are retained for another use.
-const MAX_RETAINED: usize = 32;
+const MAX_RETAINED: usize = 16;
 
 /// Number of bytes stored of a line above the maximum length.
 const TRUNCATED_HEAD_BYTES: usize = 64 << 10;

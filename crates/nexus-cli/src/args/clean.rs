@@ -12,7 +12,7 @@ use super::time_with_unit;
 pub(crate) const CLEAN_HELP: &str = "\
 Without --older-than, --status and --keep, the command only lists what the home holds, the largest first. With them, it removes what all of \
 them select, after a question. Age is the time since the last change. A running task or debate stays, and so does a task whose commits are not \
-landed, unless you add --unlanded. The sessions of agents and the demo stay unless you name their kind. The configuration, logins, holds and \
+landed, or whose unfinished work a reopening would continue, unless you add --unlanded. The sessions of agents and editors and the demo stay unless you name their kind. The configuration, logins, holds and \
 the messages of the broker always stay.\n\
 Exit codes: 0 done, or nothing to remove; 1 something could not be removed, or you declined; 2 bad command line.";
 
@@ -30,7 +30,7 @@ pub(crate) struct CleanArgs {
     /// Remove all but the newest N of each kind
     #[arg(long, value_name = "N")]
     pub(crate) keep: Option<usize>,
-    /// Also remove tasks whose commits are not landed. Their work is lost
+    /// Also remove tasks whose work is not landed. It is lost
     #[arg(long)]
     pub(crate) unlanded: bool,
     /// Show what would be removed, and remove nothing
@@ -52,7 +52,7 @@ pub(crate) enum HomeItemKind {
     Debate,
     /// A named conversation
     Conversation,
-    /// The conversation of an agent
+    /// The conversation of an agent or an editor
     Session,
     /// The snapshots of a folder for `nexus undo`
     Undo,

@@ -45,6 +45,8 @@ pub(super) struct Chat {
     /// Servers of `mcp_servers`.
     servers: TurnServers,
     pub(super) spent: ChatSpending,
+    /// Name of a conversation that has stored turns of this chat.
+    stored: Option<ConversationName>,
     /// Last printed reason why the turns cannot be undone.
     noted_undo: Option<String>,
     /// Last printed access level that is lower than the wanted one, and its type.
@@ -103,6 +105,7 @@ impl Chat {
             always: AlwaysAllowed::new("until the chat ends"),
             servers: TurnServers::of_chat(),
             spent: ChatSpending::default(),
+            stored: None,
             noted_undo: None,
             noted_level: None,
         };
@@ -212,6 +215,11 @@ impl Chat {
         let Some(mut held) = held::take(&self.conversation, Duration::ZERO, &cancel).await? else {
             return Ok(None);
         };
+        // A model that knows nothing of the earlier turns would answer as if it did.
+        if held.is_new() && self.stored.as_ref() == Some(held.name()) {
+            let message = format!("the conversation {} was removed by another command", held.name());
+            return Err(CommandError::failed(message).with_advice("begin another one by /new"));
+        }
         let Some((host, warnings)) = self.servers.offer(&self.router, &request, host).await? else {
             return Ok(None);
         };
@@ -247,6 +255,8 @@ impl Chat {
         {
             complain(printable_lines(&error.to_string()));
         }
+        let name = held.name().clone();
+        self.stored = blocking(move || store().summary(&name)).await.ok().map(|stored| stored.name);
         Ok(Some(outcome))
     }
 

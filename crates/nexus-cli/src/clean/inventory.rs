@@ -19,6 +19,8 @@ use crate::{
     args::HomeItemKind, command_error::CommandError, conversation, debate, task::unconfigured, undo::STORES,
 };
 
+/// Beginning of the names of conversations that editors have.
+const EDITOR: &str = "acp-";
 /// Longest title, in characters.
 const TITLE_CHARACTERS: usize = 200;
 
@@ -38,7 +40,7 @@ pub(crate) struct HomeItem {
     /// Time of its last change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) changed_at: Option<String>,
-    /// Size on the disk, in bytes. What a conversation shares with its forks counts for one of them.
+    /// Size on the disk, in bytes. What conversations share is in the item `conversations` of the kind `state`.
     pub(super) bytes: u64,
     /// False if a part could not be read, so that the size is larger.
     pub(super) is_size_complete: bool,
@@ -50,7 +52,8 @@ pub(crate) struct HomeItem {
 /// What the removal of an item needs beside its name.
 #[derive(Clone, Debug)]
 pub(super) enum ItemSubject {
-    Conversation(ConversationName),
+    /// With the time of its last change, in milliseconds since 1970.
+    Conversation(ConversationName, u64),
     History(StoredHistory),
 }
 
@@ -61,7 +64,7 @@ pub(super) struct ItemDetails {
     pub(super) path: PathBuf,
     /// Reason why this item stays, whatever is selected.
     pub(super) obstacle: Option<String>,
-    pub(super) has_unlanded_commits: bool,
+    pub(super) has_unlanded_work: bool,
     pub(super) subject: Option<ItemSubject>,
 }
 
@@ -69,7 +72,7 @@ impl HomeItem {
     fn new(kind: HomeItemKind, name: String, path: PathBuf, size: FolderSize) -> Self {
         let (bytes, is_size_complete) = (size.bytes, size.is_complete);
         let details =
-            ItemDetails { changed: None, path, obstacle: None, has_unlanded_commits: false, subject: None };
+            ItemDetails { changed: None, path, obstacle: None, has_unlanded_work: false, subject: None };
         Self { kind, name, status: None, title: None, changed_at: None, bytes, is_size_complete, details }
     }
 
@@ -85,11 +88,22 @@ impl HomeItem {
     }
 }
 
-/// Returns all items of the home, by kind, the largest first. Reads files, so it blocks.
-pub(super) fn inventory(home: &Path) -> Result<Vec<HomeItem>, CommandError> {
-    let mut items = tasks()?;
-    items.extend(debates()?);
-    items.extend(conversations(home)?);
+/// Everything in a home.
+#[derive(Debug, Default)]
+pub(super) struct Inventory {
+    /// The items, by kind, the largest first.
+    pub(super) items: Vec<HomeItem>,
+    /// Errors of what could not be read.
+    pub(super) unreadable: Vec<String>,
+}
+
+/// Lists the home. Reads files, so it blocks.
+pub(super) fn inventory(home: &Path) -> Result<Inventory, CommandError> {
+    let mut found = Inventory::default();
+    tasks(&mut found)?;
+    debates(&mut found)?;
+    conversations(home, &mut found)?;
+    let Inventory { mut items, unreadable } = found;
     items.extend(snapshots(home)?);
     let demo = home.join("demo");
     if let Some(found) = measured(&demo)? {
@@ -102,10 +116,10 @@ pub(super) fn inventory(home: &Path) -> Result<Vec<HomeItem>, CommandError> {
     let known: BTreeSet<PathBuf> = items.iter().map(|item| item.details.path.clone()).collect();
     items.extend(state(home, &known)?);
     items.sort_by_key(|item| (item.kind, std::cmp::Reverse(item.bytes)));
-    Ok(items)
+    Ok(Inventory { items, unreadable })
 }
 
-fn tasks() -> Result<Vec<HomeItem>, CommandError> {
+fn tasks(found: &mut Inventory) -> Result<(), CommandError> {
     let listed = unconfigured()?.store().list()?;
     let items = listed.entries.into_iter().filter_map(|(task, snapshot)| {
         let path = task.folder().to_owned();
@@ -120,13 +134,15 @@ fn tasks() -> Result<Vec<HomeItem>, CommandError> {
                 Some(format!("it is {}; `nexus task cancel {}` ends it", word.spoken(), task.id()));
         }
         // An unreadable log may lack the landing, so the task stays.
-        item.details.has_unlanded_commits = task.has_unlanded_commits().unwrap_or(true);
+        item.details.has_unlanded_work = task.has_unlanded_work().unwrap_or(true);
         Some(item)
     });
-    Ok(items.collect())
+    found.items.extend(items);
+    found.unreadable.extend(listed.unreadable.iter().map(ToString::to_string));
+    Ok(())
 }
 
-fn debates() -> Result<Vec<HomeItem>, CommandError> {
+fn debates(found: &mut Inventory) -> Result<(), CommandError> {
     let listed = debate::unconfigured()?.store().list()?;
     let items = listed.entries.into_iter().filter_map(|(debate, snapshot)| {
         let path = debate.folder().to_owned();
@@ -142,30 +158,44 @@ fn debates() -> Result<Vec<HomeItem>, CommandError> {
         }
         Some(item)
     });
-    Ok(items.collect())
+    found.items.extend(items);
+    found.unreadable.extend(listed.unreadable.iter().map(ToString::to_string));
+    Ok(())
 }
 
-fn conversations(home: &Path) -> Result<Vec<HomeItem>, CommandError> {
+fn conversations(home: &Path, into: &mut Inventory) -> Result<(), CommandError> {
     let store = conversation::store();
     let sessions = Sessions::new(store.clone()).list().map_err(|error| CommandError::of_named(&error))?;
     let of_agents: Vec<(ConversationName, String)> =
         sessions.sessions.iter().map(|(key, _)| (key.conversation(), key.to_string())).collect();
-    let mut items = Vec::new();
-    for found in store.list()?.conversations {
+    let listed = store.list()?;
+    into.unreadable.extend(listed.unreadable.iter().map(ToString::to_string));
+    let mut sum = 0_u64;
+    for found in listed.conversations {
         // It was deleted since the list was read, or its name file is damaged.
         let Ok(size) = store.size(&found.name) else { continue };
         let session = of_agents.iter().find(|(name, _)| *name == found.name);
         let (kind, name) = match session {
             Some((_, key)) => (HomeItemKind::Session, key.clone()),
+            None if found.name.as_str().starts_with(EDITOR) => {
+                (HomeItemKind::Session, found.name.to_string())
+            }
             None => (HomeItemKind::Conversation, found.name.to_string()),
         };
         let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(found.updated_at_ms));
         let path = home.join("conversations").join(found.name.to_string());
         let mut item = HomeItem::new(kind, name, path, size);
-        item.details.subject = Some(ItemSubject::Conversation(found.name));
-        items.push(changed.into_iter().fold(item, HomeItem::changed));
+        sum = sum.saturating_add(size.bytes);
+        item.details.subject = Some(ItemSubject::Conversation(found.name, found.updated_at_ms));
+        into.items.push(changed.into_iter().fold(item, HomeItem::changed));
     }
-    Ok(items)
+    // Messages that forks share, files of earlier versions, and what the next sweep removes.
+    let folder = home.join("conversations");
+    if let Some(mut rest) = measured(&folder)? {
+        rest.bytes = rest.bytes.saturating_sub(sum);
+        into.items.push(HomeItem::new(HomeItemKind::State, "conversations".to_owned(), folder, rest));
+    }
+    Ok(())
 }
 
 fn snapshots(home: &Path) -> Result<Vec<HomeItem>, CommandError> {

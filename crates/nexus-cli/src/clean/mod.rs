@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::{
-    inventory::{HomeItem, inventory},
+    inventory::{HomeItem, Inventory, inventory},
     removal::remove,
 };
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
     args::{CleanArgs, ConfigArgs, HomeItemKind},
     command_error::CommandError,
     confirm::is_confirmed,
+    conversation,
     output::{AnswerWriter, complain, printable, say},
     spoken_time::age,
     terminal::fitted,
@@ -64,23 +65,26 @@ enum CleanOutcome {
 pub(crate) async fn clean(
     out: AnswerWriter,
     config: &ConfigArgs,
-    args: CleanArgs,
+    mut args: CleanArgs,
 ) -> Result<ExitCode, CommandError> {
     let home = BuildContext::from_process().home;
-    let items = {
+    let Inventory { items, unreadable } = {
         let _activity = Activity::start("measuring the home");
         let home = home.clone();
         blocking(move || inventory(&home)).await?
     };
+    let read = conversation::exit_code_of(&unreadable);
     if args.older_than.is_none() && args.status.is_empty() && args.keep.is_none() {
         check_list_only(&args)?;
-        return Ok(list(out, items, &args, &home.display().to_string()));
+        list(out, items, &args, &home.display().to_string());
+        return Ok(read);
     }
+    args.status.iter_mut().for_each(|status| *status = status.replace(' ', "_"));
     check_statuses(&args.status, &items)?;
     let (selected, left) = split(selected(items, &args, SystemTime::now()), &args);
     if selected.is_empty() && left.is_empty() {
         out.nothing("nothing is selected; `nexus clean` lists what the home holds");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(read);
     }
     if args.dry_run {
         let total = total(&selected);
@@ -97,18 +101,32 @@ pub(crate) async fn clean(
             return Err(CommandError::failed("nothing was removed"));
         }
     }
-    let mut is_all_removed = true;
+    let mut is_all_removed = unreadable.is_empty();
     let mut removed = Vec::new();
-    for item in remove(config, selected).await {
+    remove(config, selected, args.unlanded, |item| {
         is_all_removed &= item.outcome == CleanOutcome::Removed && item.reason.is_none();
         if item.outcome == CleanOutcome::Removed {
             removed.push(item.item.clone());
         }
         show(out, item);
-    }
+    })
+    .await;
     show_left(out, left);
+    // One sweep for all, because each one reads every log. It also removes what an interrupted removal left.
+    let kinds = kinds(&args);
+    if kinds.contains(&HomeItemKind::Conversation) || kinds.contains(&HomeItemKind::Session) {
+        if let Err(error) = blocking(|| conversation::store().sweep()).await {
+            is_all_removed = false;
+            note(&format!("the messages of removed conversations are still stored: {error}"));
+        }
+    }
     note(&format!("removed {}", total(&removed)));
     Ok(if is_all_removed { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
+}
+
+/// Returns the kinds that a removal selects from.
+fn kinds(args: &CleanArgs) -> &[HomeItemKind] {
+    if args.kinds.is_empty() { &REMOVED } else { &args.kinds }
 }
 
 /// Rejects options of a removal without a selection, which would remove nothing.
@@ -135,12 +153,12 @@ fn check_statuses(statuses: &[String], items: &[HomeItem]) -> Result<(), Command
 }
 
 /// Lists the items of some kinds.
-fn list(out: AnswerWriter, items: Vec<HomeItem>, args: &CleanArgs, home: &str) -> ExitCode {
+fn list(out: AnswerWriter, items: Vec<HomeItem>, args: &CleanArgs, home: &str) {
     let items: Vec<_> =
         items.into_iter().filter(|item| args.kinds.is_empty() || args.kinds.contains(&item.kind)).collect();
     if items.is_empty() {
         out.nothing(format_args!("{} holds none of it", printable(home)));
-        return ExitCode::SUCCESS;
+        return;
     }
     let total = total(&items);
     for item in items {
@@ -149,12 +167,11 @@ fn list(out: AnswerWriter, items: Vec<HomeItem>, args: &CleanArgs, home: &str) -
     note(&format!(
         "{total} in {home}; `nexus clean --older-than 30d` removes what has not changed for 30 days"
     ));
-    ExitCode::SUCCESS
 }
 
 /// Returns the items that all options of the command line select.
 fn selected(items: Vec<HomeItem>, args: &CleanArgs, now: SystemTime) -> Vec<HomeItem> {
-    let kinds: &[HomeItemKind] = if args.kinds.is_empty() { &REMOVED } else { &args.kinds };
+    let kinds = kinds(args);
     let is_old = |item: &HomeItem, than: Duration| {
         // A time in the future is no age.
         item.details.changed.is_some_and(|time| now.duration_since(time).is_ok_and(|age| age >= than))
@@ -192,8 +209,9 @@ fn split(items: Vec<HomeItem>, args: &CleanArgs) -> (Vec<HomeItem>, Vec<(HomeIte
     for item in items {
         let reason = match &item.details {
             details if details.obstacle.is_some() => details.obstacle.clone(),
-            details if details.has_unlanded_commits && !args.unlanded => Some(format!(
-                "its commits are not landed; `nexus task land {}` lands them, and --unlanded removes them",
+            details if details.has_unlanded_work && !args.unlanded => Some(format!(
+                "its work is not landed; `nexus task land {0}` lands commits, `nexus task reopen {0}` continues unfinished \
+                 work, and --unlanded removes both",
                 item.name
             )),
             _ => None,

@@ -1,11 +1,10 @@
 //! Removal of items of the home, each by the service that it belongs to.
 
-use std::{fs, path::Path};
+use std::{fs, io, path::Path};
 
-use nexus::ConversationName;
-use nexus_debates::{DebateRemoveRequest, Debates};
+use nexus_debates::{Debate, DebateRemoveRequest, Debates};
 use nexus_files::FileLock;
-use nexus_tasks::{TaskRemoveRequest, Tasks};
+use nexus_tasks::{Task, TaskRemoveRequest, Tasks};
 use nexus_trees::StoredHistory;
 
 use super::{
@@ -21,18 +20,23 @@ use crate::{
     works::blocking,
 };
 
-/// Removes items, and returns each with its outcome. What cannot be removed stays, and the others are removed all the same.
-pub(super) async fn remove(config: &ConfigArgs, items: Vec<HomeItem>) -> Vec<CleanedItem> {
+/// Removes items one by one, and shows each with its outcome. What cannot be removed stays, and the others are removed all the same.
+/// An item that has changed since it was listed stays.
+pub(super) async fn remove(
+    config: &ConfigArgs,
+    items: Vec<HomeItem>,
+    with_unlanded: bool,
+    mut show: impl FnMut(CleanedItem),
+) {
     let _activity = Activity::start("removing");
     let (tasks, debates) = (unconfigured(), debate::unconfigured());
-    let (mut cleaned, mut has_conversations) = (Vec::new(), false);
     for item in items {
         let removed = match (item.kind, item.details.subject.clone()) {
-            (HomeItemKind::Task, _) => task(&tasks, &item).await,
+            (HomeItemKind::Task, _) => task(&tasks, &item, with_unlanded).await,
             (HomeItemKind::Debate, _) => of_debate(&debates, &item).await,
-            (_, Some(ItemSubject::Conversation(name))) => {
-                has_conversations = true;
-                of_conversation(config, name).await
+            (_, Some(ItemSubject::Conversation(name, changed_ms))) => {
+                let removed = conversation::remove(config, name, Some(changed_ms)).await;
+                removed.map(Result::err).map_err(|error| error.to_string())
             }
             (_, Some(ItemSubject::History(history))) => of_history(history).await,
             (HomeItemKind::Demo, None) => demo(&item.details.path).map(|()| None),
@@ -42,55 +46,52 @@ pub(super) async fn remove(config: &ConfigArgs, items: Vec<HomeItem>) -> Vec<Cle
             Ok(remaining) => (CleanOutcome::Removed, remaining),
             Err(reason) => (CleanOutcome::Left, Some(reason)),
         };
-        cleaned.push(CleanedItem { item, outcome, reason });
+        show(CleanedItem { item, outcome, reason });
     }
-    // One sweep for all, because each one reads every log.
-    if has_conversations && let Err(error) = blocking(|| conversation::store().sweep()).await {
-        let reason = format!("the messages of the removed conversations are still stored: {error}");
-        let of_conversation = cleaned.iter_mut().rev().find(|cleaned| {
-            matches!(cleaned.item.kind, HomeItemKind::Conversation | HomeItemKind::Session)
-                && cleaned.reason.is_none()
-        });
-        if let Some(last) = of_conversation {
-            last.reason = Some(reason);
-        }
-    }
-    cleaned
 }
 
 /// Outcome of a removal: what remains elsewhere, or the reason why the item stays.
 type Removal = Result<Option<String>, String>;
 
-async fn task(tasks: &Result<Tasks, CommandError>, item: &HomeItem) -> Removal {
+async fn task(tasks: &Result<Tasks, CommandError>, item: &HomeItem, with_unlanded: bool) -> Removal {
     let tasks = tasks.as_ref().map_err(ToString::to_string)?;
-    let removed = tasks.remove(TaskRemoveRequest { task_id: item.name.clone() }).await;
+    let listed = item.details.changed;
+    let is_removable = move |task: &Task| {
+        Ok(Some(task.snapshot()?.updated_at) == listed && (with_unlanded || !task.has_unlanded_work()?))
+    };
+    let removed = tasks.remove_if(TaskRemoveRequest { task_id: item.name.clone() }, is_removable).await;
     removed.map(|_| None).map_err(|error| error.message)
 }
 
 async fn of_debate(debates: &Result<Debates, CommandError>, item: &HomeItem) -> Removal {
     let debates = debates.as_ref().map_err(ToString::to_string)?;
-    let removed = debates.remove(DebateRemoveRequest { debate_id: item.name.clone() }).await;
+    let listed = item.details.changed;
+    let is_removable = move |debate: &Debate| Ok(Some(debate.snapshot()?.updated_at) == listed);
+    let removed = debates.remove_if(DebateRemoveRequest { debate_id: item.name.clone() }, is_removable).await;
     removed.map(|_| None).map_err(|error| error.message)
-}
-
-async fn of_conversation(config: &ConfigArgs, name: ConversationName) -> Removal {
-    conversation::remove(config, name).await.map(Result::err).map_err(|error| error.to_string())
 }
 
 async fn of_history(history: StoredHistory) -> Removal {
     match blocking(move || history.remove().map_err(CommandError::failed)).await {
         Ok(true) => Ok(None),
-        Ok(false) => Err("a turn uses it now".to_owned()),
+        Ok(false) => Err("a turn uses it now, or has used it meanwhile".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// Removes the home of the demo, unless a demo runs.
+/// Removes the home of the demo, unless a demo runs. The demo's own lock shows that it is one.
 fn demo(folder: &Path) -> Result<(), String> {
-    let lock = folder.join("demo.lock");
-    let Some(_lock) = FileLock::try_lock(&lock).map_err(|error| format!("{}: {error}", lock.display()))?
-    else {
-        return Err("a demo runs in it".to_owned());
+    let at = |path: &Path, error: &io::Error| format!("{}: {error}", path.display());
+    if !fs::symlink_metadata(folder).map_err(|error| at(folder, &error))?.is_dir() {
+        return Err("it is a link; remove it yourself".to_owned());
+    }
+    let path = folder.join("demo.lock");
+    let lock = match FileLock::try_lock_existing(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err("`nexus demo` did not make this folder; remove it yourself".to_owned());
+        }
+        locked => locked.map_err(|error| at(&path, &error))?,
     };
-    fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))
+    let Some(_lock) = lock else { return Err("a demo runs in it".to_owned()) };
+    fs::remove_dir_all(folder).map_err(|error| at(folder, &error))
 }

@@ -529,6 +529,30 @@ fn a_terminal_without_escape_codes_has_a_chat_without_them() {
 }
 
 #[test]
+fn a_conversation_that_another_command_removed_is_not_continued_without_its_turns() {
+    let stage = Stage::new(Reply::text("Heard."));
+    let mut command = stage.command(&["chat"]);
+    command.env("TERM", "dumb");
+    let mut chat = Terminal::start(command, 60);
+    chat.until(PROMPT);
+    chat.send("Remember this.\r");
+    chat.until_times(ENDED, 1);
+    chat.until_after(ENDED, PROMPT);
+    let cleaned = stage.nexus(&["clean", "conversation", "--keep", "0", "--yes"]);
+    assert!(cleaned.status.success() && text(&cleaned.stdout).contains("removed"), "{cleaned:?}");
+    chat.send("What was it?\r");
+    chat.until("was removed by another command");
+    chat.send("/new\r");
+    chat.send("Begin again.\r");
+    chat.until_times("Heard.", 2);
+    chat.until_times(ENDED, 2);
+    chat.until_after(ENDED, PROMPT);
+    chat.send("\u{4}");
+    chat.end();
+    assert_eq!(stage.model.requests().len(), 2, "nothing was sent without the earlier turns");
+}
+
+#[test]
 fn words_that_are_typed_while_the_answer_streams_stay_whole() {
     let stage = Stage::new(Reply::text("streamed ".repeat(60)).paced(9, Duration::from_millis(20)));
     let mut command = stage.command(&["chat"]);

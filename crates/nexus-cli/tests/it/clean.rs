@@ -59,7 +59,7 @@ fn what_is_selected_is_removed_and_work_that_would_be_lost_stays() {
     assert!(lines[0]["error"]["message"].as_str().unwrap().contains("--yes"), "{lines:?}");
     let (output, lines) = cleaned(&folder, &["--older-than", "1s", "--yes"]);
     let reasons: Vec<_> = lines.iter().map(|line| line["reason"].as_str().unwrap_or_default()).collect();
-    assert!(reasons.iter().any(|reason| reason.contains("its commits are not landed")), "{lines:?}");
+    assert!(reasons.iter().any(|reason| reason.contains("its work is not landed")), "{lines:?}");
     assert!(reasons.iter().any(|reason| reason.contains("nexus task cancel")), "{lines:?}");
     assert!(reasons.iter().any(|reason| reason.contains("nexus debate cancel")), "{lines:?}");
     assert_eq!(names(&lines, "task", "removed"), Vec::<&str>::new());
@@ -76,6 +76,40 @@ fn what_is_selected_is_removed_and_work_that_would_be_lost_stays() {
     let (output, lines) = cleaned(&folder, &["task", "--status", "complete", "--unlanded", "--yes"]);
     assert!(output.status.success() && names(&lines, "task", "removed") == [id], "{output:?}");
     assert!(!folder.nexus_home().join("tasks").join(id).exists());
+}
+
+#[test]
+fn work_that_a_reopening_would_continue_and_what_no_command_made_stay() {
+    let folder = unpacked(HOME_16C3DB7D);
+    let listed = printed(&folder, "", &["task", "list"]);
+    let id =
+        listed.lines().find(|line| line.contains("complete")).unwrap().split_whitespace().next().unwrap();
+    printed(&folder, "", &["task", "land", id]);
+    let status = folder.nexus_home().join("tasks").join(id).join("status.json");
+    let mut changed: Value = serde_json::from_slice(&fs::read(&status).unwrap()).unwrap();
+    changed["data"]["work"] = changed["data"]["head"].clone();
+    fs::write(&status, changed.to_string()).unwrap();
+    let (output, lines) = cleaned(&folder, &["task", "--status", "complete", "--yes"]);
+    assert!(
+        names(&lines, "task", "left") == [id] && text(&output.stdout).contains("task reopen"),
+        "{output:?}"
+    );
+    // A person's own folder of that name, and a link.
+    let demo = folder.nexus_home().join("demo");
+    fs::create_dir(&demo).unwrap();
+    fs::write(demo.join("mine"), "").unwrap();
+    let (_, lines) = cleaned(&folder, &["demo", "--keep", "0", "--yes"]);
+    assert!(names(&lines, "demo", "left") == ["demo"] && demo.join("mine").exists(), "{lines:?}");
+    fs::remove_dir_all(&demo).unwrap();
+    std::os::unix::fs::symlink("../sums", &demo).unwrap();
+    let (_, lines) = cleaned(&folder, &["demo", "--keep", "0", "--yes"]);
+    assert!(names(&lines, "demo", "left") == ["demo"], "{lines:?}");
+    assert!(demo.is_symlink() && !folder.path().join("sums/demo.lock").exists());
+    // A damaged conversation is said, and hides nothing else.
+    fs::write(folder.nexus_home().join("conversations/names/talk.json"), "{").unwrap();
+    let (output, lines) = cleaned(&folder, &[]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(names(&lines, "conversation", "listed").contains(&"branch"), "{lines:?}");
 }
 
 #[test]

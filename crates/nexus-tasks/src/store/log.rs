@@ -179,6 +179,9 @@ pub enum TaskLogEvent {
         outcome: String,
         /// Reason why it was not landed.
         obstacle: Option<String>,
+        /// The last commit of the task at that time, which is not the commit on the branch after a merge or rebase.
+        #[serde(default)]
+        commit: Option<String>,
     },
     /// A cartographer drew the map of the project, or failed.
     ContextMapDrawn {

@@ -392,20 +392,23 @@ impl Task {
         Ok(self.workspace.events()?)
     }
 
-    /// Returns true if the task has commits that no landing moved to a branch of the project, or if its log does not have the landing.
+    /// Returns true if a removal of the task would lose work: its last commit was not landed, or an attempt left files with which a reopened
+    /// task continues. Also true if the log does not have the landing of that commit.
     ///
     /// # Errors
     ///
     /// [`Damaged`](TaskErrorKind::Damaged) if the task or its log is; errors of the file system.
-    pub fn has_unlanded_commits(&self) -> Result<bool, TaskError> {
-        if self.data()?.1.commits.is_empty() {
-            return Ok(false);
+    pub fn has_unlanded_work(&self) -> Result<bool, TaskError> {
+        let data = self.data()?.1;
+        if data.work.is_some() {
+            return Ok(true);
         }
-        let events = self.events()?.events;
-        let last = |is_meant: fn(&WorkspaceEvent) -> bool| events.iter().rposition(is_meant);
-        // A reopened task may have settled another step since.
-        let landed = last(is_landing);
-        Ok(landed.is_none() || landed < last(|event| event.kind == "step_settled"))
+        let Some(head) = data.head.filter(|_| !data.commits.is_empty()) else { return Ok(false) };
+        let of_head = |event: &WorkspaceEvent| {
+            let commit = event.data.get("commit").and_then(|commit| commit.as_str());
+            is_landing(event) && commit == Some(head.as_str())
+        };
+        Ok(!self.events()?.events.iter().any(of_head))
     }
 
     /// Locks the right to run a step. Returns `None` if another process has it.

@@ -311,3 +311,19 @@ fn uncommitted_work_in_the_base_and_a_git_that_is_too_old_are_named_before_anyth
         assert_eq!(tree.join_branch(&tip, &join).unwrap(), Err(LandObstacle::GitTooOld));
     }
 }
+
+#[test]
+fn what_a_rebase_landed_before_is_not_replayed_again() {
+    let git = needs_git!();
+    let place = Place::with(&git, FILES);
+    let (tree, [first, second]) = two_commits(&place);
+    meanwhile(&place, "b", "2\n");
+    assert!(matches!(land_by(&tree, &first, &BranchJoin::Rebase), Landing::FastForwarded { .. }));
+    // The person changes what has landed.
+    meanwhile(&place, "a", "3\n");
+    assert!(matches!(land_by(&tree, &second, &BranchJoin::Rebase), Landing::FastForwarded { .. }));
+    for (path, content) in [("a", "3\n"), ("b", "2\n"), ("new", "2\n")] {
+        assert_eq!(fs::read_to_string(place.project().join(path)).unwrap(), content);
+    }
+    assert_eq!(place.person(&["log", "-4", "--format=%s"]), "Two\nmeanwhile\nOne\nmeanwhile");
+}

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use nexus_trees::{FolderHistory, LaterChanges, TreeErrorKind, TreeLimits};
+use nexus_trees::{FolderHistory, LaterChanges, StoredHistory, TreeErrorKind, TreeLimits};
 
 use crate::kit::{Place, needs_git, write};
 
@@ -428,4 +428,32 @@ fn limits(file_bytes: u64) -> TreeLimits {
 fn rustix_fifo(path: &Path) {
     let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
     assert!(made.success());
+}
+
+#[test]
+fn a_stored_history_is_removed_unless_a_turn_uses_it_or_has_used_it_since() {
+    let git = needs_git!();
+    let place = Place::with(&git, &[("a", "1\n")]);
+    let stores = place.folder.path().join("home/undo");
+    assert_eq!(StoredHistory::all(&stores).unwrap(), []);
+    let used = history(&place);
+    turn(&used, || write(&place.project().join("a"), "2\n"));
+    let listed = || StoredHistory::all(&stores).unwrap().pop().unwrap();
+    let stored = listed();
+    assert_eq!(stored.folder.as_deref(), Some(place.project().canonicalize().unwrap().as_path()));
+    // While a turn runs, and after it.
+    let in_use = used.retain().unwrap().unwrap();
+    assert!(!stored.remove().unwrap());
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    turn(&used, || write(&place.project().join("a"), "3\n"));
+    drop(in_use);
+    assert!(!stored.remove().unwrap());
+    assert_eq!(used.turns().unwrap().len(), 2);
+    // A history whose removal was interrupted, and one whose lock is gone.
+    fs::create_dir_all(stores.join(".removed-1/turns")).unwrap();
+    fs::remove_file(stores.join("one/lock")).unwrap();
+    assert!(listed().remove().unwrap());
+    assert_eq!(StoredHistory::all(&stores).unwrap(), []);
+    FolderHistory::sweep(&stores);
+    assert_eq!(fs::read_dir(&stores).unwrap().count(), 0);
 }

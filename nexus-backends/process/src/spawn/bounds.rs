@@ -12,8 +12,8 @@ pub struct Bounds {
     pub stderr_tail_bytes: usize,
     /// Number of bytes of output that may wait for the consumer before reading pauses. The child then blocks once its
     /// pipe is full, and no output is lost. At most twice as many bytes are in memory, because lines that the consumer
-    /// has taken do not count. Default 1 MiB: a longer queue delays a
-    /// slow consumer, because the lines leave the processor's caches before they are read.
+    /// has taken do not count, and up to 2 MiB of emptied blocks are retained for further lines. Default 1 MiB: a longer
+    /// queue delays a slow consumer, because the lines leave the processor's caches before they are read.
     pub queue_bytes: usize,
     /// Longest time that the output may stay open after the child has ended. Default 500 ms.
     pub drain_grace: Duration,

@@ -89,6 +89,7 @@ impl Tasks {
             let _ = task.log(&TaskLogEvent::Landed {
                 outcome: outcome.to_owned(),
                 obstacle: landing.obstacle.clone(),
+                commit: Some(head.to_string()),
             });
             Ok(landing)
         })

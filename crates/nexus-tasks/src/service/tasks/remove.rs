@@ -6,12 +6,29 @@ use super::{
     super::{answer::TaskRemoved, inner::read, request::TaskRemoveRequest},
     LOOK, Tasks,
 };
-use crate::task_error::{TaskError, TaskErrorKind};
+use crate::{
+    store::Task,
+    task_error::{TaskError, TaskErrorKind},
+};
 
 impl Tasks {
     /// Removes a task that ended: its folder with all contents, and the ref that keeps its base in the repository of the project. Landed
     /// commits stay; all others are lost.
     pub async fn remove(&self, request: TaskRemoveRequest) -> Result<TaskRemoved, TaskError> {
+        self.remove_if(request, |_| Ok(true)).await
+    }
+
+    /// Removes a task like [`remove`](Self::remove), unless it has changed since a program looked at it: `is_removable` is called while no
+    /// process can change it.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongStatus`](TaskErrorKind::WrongStatus) also if `is_removable` returns false. Its error is returned.
+    pub async fn remove_if(
+        &self,
+        request: TaskRemoveRequest,
+        is_removable: impl FnOnce(&Task) -> Result<bool, TaskError> + Send + 'static,
+    ) -> Result<TaskRemoved, TaskError> {
         self.0.sweep();
         let task = self.0.open(&request.task_id).await?;
         let _hold = self.0.jobs.lock(&task, LOOK).await?;
@@ -25,6 +42,12 @@ impl Tasks {
             if !state.is_final() {
                 let message = format!("the task is {}", state.status.name());
                 return Err(TaskError::wrong_status(message, "first call task_cancel to end it"));
+            }
+            if !is_removable(task)? {
+                return Err(TaskError::wrong_status(
+                    "the task changed meanwhile",
+                    "look at it again by task_status",
+                ));
             }
             store.remove(task)?;
             Ok(TaskRemoved {
