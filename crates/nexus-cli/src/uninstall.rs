@@ -24,7 +24,7 @@ const RECEIPT: &str = "share/nexus/installed";
 /// Longest receipt, in bytes.
 const MAX_RECEIPT_BYTES: u64 = 1 << 20;
 /// Files and folders of which the usual home has at least one, once a command has used it.
-const HOME_MARKS: [&str; 12] = [
+const HOME_MARKS: [&str; 13] = [
     "agents",
     "auth",
     "broker",
@@ -32,6 +32,7 @@ const HOME_MARKS: [&str; 12] = [
     "demo",
     "holds",
     "runs",
+    "spending",
     "tasks",
     "undo",
     JOURNAL,

@@ -56,9 +56,7 @@ pub(crate) fn usage(out: AnswerWriter, args: &UsageArgs) -> Result<ExitCode, Com
             .with_advice("correct the rights of the folder, or move it aside to begin a new record")
     })?;
     if lines.is_empty() {
-        out.nothing(
-            "no turn of this home has ended since then; `nexus usage --since 365d` goes back further",
-        );
+        out.nothing("no turn of this home has ended since then; an earlier `--since` goes back further");
         return Ok(ExitCode::SUCCESS);
     }
     let report = SpendingReport::of(&lines, &args.by);

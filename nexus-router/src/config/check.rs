@@ -645,7 +645,8 @@ impl<'a> FileCheck<'a> {
         types
     }
 
-    /// Checks that the backends, vendors and types of budgets exist. A misspelled one would count nothing.
+    /// Checks that the backends and vendors of budgets exist, and warns of other types: a misspelled name would count nothing, but tasks and
+    /// debates also have agents whose types the file does not name.
     fn budgets(&mut self) {
         for budget in &self.written.budgets {
             for (subject, name) in &budget.only {
@@ -659,6 +660,16 @@ impl<'a> FileCheck<'a> {
                 };
                 if !known.contains(&name.as_str()) {
                     let position = Position { line: budget.line, column: 1 };
+                    if *subject == BudgetSubject::Type {
+                        let message = format!(
+                            "the budget {} counts turns of the type {}, which this file does not have: it counts only agents of tasks and \
+                             debates with this type",
+                            quoted(&budget.name),
+                            quoted(name)
+                        );
+                        self.report.warn(position, message);
+                        continue;
+                    }
                     let what = format!("{} of the budget {}", subject.as_str(), quoted(&budget.name));
                     self.report.unknown(position, &what, name, known);
                 }

@@ -2,7 +2,7 @@
 
 use nexus_core::Usd;
 
-use super::line::{LOST, PlannedTurn, SpendingAmount, SpendingLine};
+use super::line::{PlannedTurn, SpendingAmount, SpendingLine};
 
 /// Most recent turns that an estimate uses.
 const RECENT: usize = 20;
@@ -11,7 +11,9 @@ const RECENT: usize = 20;
 /// their cost was never known, the turn costs zero dollars: it counts in tokens alone.
 pub(super) fn estimate(lines: &[SpendingLine], turn: &PlannedTurn) -> SpendingAmount {
     let is_alike = |line: &&SpendingLine| {
-        line.turn.backend == turn.backend && line.turn.kind == turn.kind && line.outcome != LOST
+        // A turn that failed before it spent anything says nothing of what the next one needs.
+        let has_usage = line.usd.is_some() || line.tokens().is_some();
+        line.turn.backend == turn.backend && line.turn.kind == turn.kind && has_usage
     };
     let recent: Vec<_> = lines.iter().rev().filter(is_alike).take(RECENT).collect();
     if recent.is_empty() {
@@ -54,6 +56,19 @@ mod tests {
         let lines: Vec<_> = costs.iter().map(|usd| line("writer", Some(*usd), 10)).collect();
         let expected = SpendingAmount { usd: Some(Usd(4.0)), tokens: Some(10) };
         assert_eq!(estimate(&lines, &turn), expected);
+        // Failures without usage leave the estimate as it was.
+        let failed = SpendingLine::new(
+            "2".into(),
+            UNIX_EPOCH,
+            turn.clone(),
+            "transport",
+            &Usage::new(),
+            None,
+            Duration::ZERO,
+        );
+        let with_failures: Vec<_> = lines.iter().cloned().chain(vec![failed.clone(); 30]).collect();
+        assert_eq!(estimate(&with_failures, &turn), expected);
+        assert_eq!(estimate(&[failed], &turn), SpendingAmount::default());
         let unknown = SpendingAmount { usd: Some(Usd(0.0)), tokens: Some(7) };
         assert_eq!(estimate(&[line("writer", None, 7)], &turn), unknown);
     }

@@ -5,6 +5,7 @@
 //! lost. Every change locks `.lock`.
 
 use std::{
+    cell::Cell,
     fs, io,
     path::{Path, PathBuf},
     sync::{
@@ -22,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     book::{SpendingBook, SpendingEnd, SpendingEntry, SpendingRefusal},
-    budget::SpendingBudget,
+    budget::{BudgetPeriod, SpendingBudget},
     estimate::estimate,
     line::{PlannedTurn, SpendingAmount, SpendingLine},
     period::period_at,
@@ -34,10 +35,15 @@ const MAX_LINE_BYTES: u64 = 16 << 10;
 const MAX_LOG_BYTES: u64 = 128 << 20;
 /// Largest reservation that is read, in bytes.
 const MAX_RESERVATION_BYTES: u64 = 16 << 10;
-/// Longest wait for other processes that use the book.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Most lines that wait in memory until the log can be written.
-const MAX_UNSAVED: usize = 1_000;
+/// Longest wait of a turn with a budget for other processes that use the book. Each of them may read the whole log.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait for the lock after a turn. The line is then left for the next process that uses the book.
+const END_PATIENCE: Duration = Duration::from_secs(1);
+/// Maximum number of lines that wait in memory until the log can be written. Each has an open file.
+const MAX_UNSAVED: usize = 100;
+/// Number of older lines in a row after which no newer one is expected before them. A clock that was wrong for some turns writes a few
+/// old lines among new ones.
+const OLDER_LINES: usize = 1_000;
 /// Longest jump of a clock after which older lines are still found.
 const JUMP: Duration = Duration::from_hours(48);
 /// Longest time by which a line can be in the future and still count, because the clock was set back.
@@ -76,6 +82,11 @@ struct UnsavedLine {
 struct TurnReservation {
     turn: PlannedTurn,
     reserved: SpendingAmount,
+    #[serde(with = "nexus_files::rfc3339::as_millis")]
+    began: SystemTime,
+    /// Line of the ended turn, if its process could not lock the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended: Option<SpendingLine>,
 }
 
 /// Use of a budget: by ended turns, and by turns that run.
@@ -116,7 +127,7 @@ impl FileSpendingBook {
         let book = &self.0;
         if book.folder.join("running").exists() {
             // A reader without the right to write still gets the lines.
-            if let Ok(_lock) = book.lock() {
+            if let Ok(_lock) = book.lock(END_PATIENCE) {
                 let _ = book.running();
             }
         }
@@ -156,19 +167,17 @@ impl SpendingBook for FileSpendingBook {
 impl BookFolder {
     fn begin(&self, turn: PlannedTurn, budgets: &[SpendingBudget]) -> Result<SpendingEntry, SpendingRefusal> {
         let id = random_name();
-        let lock = match self.lock() {
-            Ok(lock) => lock,
-            Err(error) if budgets.is_empty() => {
-                self.warn(&error);
-                return Ok(SpendingEntry::new(id, turn, ()));
+        // A turn without a budget has nothing to check, so it does not wait for other processes.
+        let (lock, reserved) = match budgets.first() {
+            None => (None, SpendingAmount::default()),
+            Some(first) => {
+                let uncheckable = |error| self.uncheckable(first, &error);
+                let lock = self.lock(PATIENCE).map_err(uncheckable)?;
+                (Some(lock), self.check(&turn, budgets).map_err(uncheckable)??)
             }
-            Err(error) => return Err(self.uncheckable(&budgets[0], &error)),
         };
-        let reserved = match budgets.first() {
-            Some(first) => self.check(&turn, budgets).map_err(|error| self.uncheckable(first, &error))??,
-            None => SpendingAmount::default(),
-        };
-        let guard = self.reserve(&id, &TurnReservation { turn: turn.clone(), reserved });
+        let began = self.clock.now();
+        let guard = self.reserve(&id, &TurnReservation { turn: turn.clone(), reserved, began, ended: None });
         drop(lock);
         match guard {
             Ok(guard) => Ok(SpendingEntry::new(id, turn, guard)),
@@ -200,7 +209,7 @@ impl BookFolder {
                 (period.start..last).contains(&line.time) && budget.counts_with(turn, &line.turn)
             };
             let mut spent = BudgetUse::default();
-            lines.iter().filter(counts).for_each(|line| spent.add_line(line, budget));
+            lines.iter().filter(counts).for_each(|line| spent.add_line(line));
             let mut reserved = BudgetUse::default();
             let beside = running.iter().filter(|other| budget.counts_with(turn, &other.turn));
             beside.for_each(|other| reserved.add_reserved(other.reserved, budget));
@@ -221,22 +230,25 @@ impl BookFolder {
     /// Writes the reservation of a turn, and returns its lock.
     fn reserve(&self, id: &str, reservation: &TurnReservation) -> io::Result<FileLock> {
         let path = self.reservation(id);
+        make_private_folder(&self.folder)?;
         make_private_folder(&self.folder.join("running"))?;
-        replace(&path, &serde_json::to_vec(reservation)?)?;
-        let locked = FileLock::try_lock(&path);
-        match locked {
-            Ok(Some(lock)) => Ok(lock),
-            Ok(None) => Err(io::Error::other("another process has locked a new reservation")),
-            Err(error) => {
-                let _ = fs::remove_file(&path);
-                Err(error)
-            }
+        // Locked before it has the name by which other processes find it: they take an unlocked one for that of a dead process.
+        let new = path.with_extension("new");
+        let locked = replace(&new, &serde_json::to_vec(reservation)?).and_then(|()| FileLock::try_lock(&new));
+        let locked = locked.and_then(|lock| {
+            let lock =
+                lock.ok_or_else(|| io::Error::other("another process has locked a new reservation"))?;
+            fs::rename(&new, &path)?;
+            Ok(lock)
+        });
+        if locked.is_err() {
+            let _ = fs::remove_file(&new);
         }
+        locked
     }
 
     fn cancel(&self, entry: SpendingEntry) {
-        // Without the lock, another process could record the turn as lost before its file is removed.
-        let _lock = self.lock();
+        // The file is removed before its lock is released, so no other process takes it for that of a dead process.
         let _ = fs::remove_file(self.reservation(&entry.id));
         drop(entry);
     }
@@ -249,9 +261,26 @@ impl BookFolder {
         let now = self.clock.now();
         let line =
             SpendingLine::new(entry.id.clone(), now, turn, end.outcome, &end.usage, end.cost, end.duration);
-        self.remember(UnsavedLine { line, entry });
-        if let Err(error) = self.lock().and_then(|_lock| self.save()) {
-            self.warn(&error);
+        match self.lock(END_PATIENCE) {
+            Ok(_lock) => {
+                self.remember(UnsavedLine { line, entry });
+                // Turns of dead processes are recorded now, since no budget may ever ask for them.
+                if let Err(error) = self.save().and_then(|()| self.running().map(drop)) {
+                    self.warn(&error);
+                }
+            }
+            Err(error) => {
+                let path = self.reservation(&entry.id);
+                let (turn, reserved) = (entry.turn.clone(), SpendingAmount::default());
+                let left = TurnReservation { turn, reserved, began: now, ended: Some(line.clone()) };
+                // The next process that locks the book finds this file unlocked, and appends its line.
+                let is_left = path.is_file()
+                    && serde_json::to_vec(&left).is_ok_and(|left| replace(&path, &left).is_ok());
+                if !is_left {
+                    self.remember(UnsavedLine { line, entry });
+                    self.warn(&error);
+                }
+            }
         }
     }
 
@@ -259,7 +288,11 @@ impl BookFolder {
     fn save(&self) -> io::Result<()> {
         let mut unsaved = self.unsaved();
         while let Some(UnsavedLine { line, entry }) = unsaved.first() {
-            self.log().append(line)?;
+            match self.log().append(line) {
+                // This line can never be written. It must not keep the others from the log.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.warn(&error),
+                appended => drop(appended?),
+            }
             let _ = fs::remove_file(self.reservation(&entry.id));
             unsaved.remove(0);
         }
@@ -304,7 +337,7 @@ impl BookFolder {
                 // The line in memory counts in its place.
                 (Some(_), true) if self.is_unsaved(&id) => {}
                 (Some(reservation), true) => running.push(reservation),
-                (Some(TurnReservation { turn, reserved }), false) => self.lose(id, turn, reserved)?,
+                (Some(reservation), false) => self.lose(id, reservation)?,
                 (None, true) => {}
                 (None, false) => fs::remove_file(&path)?,
             }
@@ -312,12 +345,15 @@ impl BookFolder {
         Ok(running)
     }
 
-    /// Records a turn whose process died, unless that process wrote its line first.
-    fn lose(&self, id: String, turn: PlannedTurn, reserved: SpendingAmount) -> io::Result<()> {
+    /// Records a turn whose process died, unless that process wrote its line first. The line has the time at which the turn began, because
+    /// its end is unknown.
+    fn lose(&self, id: String, reservation: TurnReservation) -> io::Result<()> {
         let path = self.reservation(&id);
-        let found = self.log().read_back_to(|line| line.id == id)?;
-        if found.first().is_none_or(|line| line.id != id) {
-            self.log().append(&SpendingLine::lost(id, self.clock.now(), turn, reserved))?;
+        let TurnReservation { turn, reserved, began, ended } = reservation;
+        let found = self.log().read_back_to(older_than(began, Some(&id)))?;
+        if found.iter().all(|line| line.id != id) {
+            let line = ended.unwrap_or_else(|| SpendingLine::lost(id, began, turn, reserved));
+            self.log().append(&line)?;
             self.shorten()?;
         }
         fs::remove_file(path)
@@ -325,8 +361,7 @@ impl BookFolder {
 
     /// Returns the lines since a time, and perhaps some before it.
     fn read_since(&self, since: SystemTime) -> io::Result<Vec<SpendingLine>> {
-        let earlier = since.checked_sub(JUMP).unwrap_or(SystemTime::UNIX_EPOCH);
-        let mut lines = self.log().read_back_to(|line| line.time < earlier)?;
+        let mut lines = self.log().read_back_to(older_than(since, None))?;
         lines.extend(self.unsaved().iter().map(|unsaved| unsaved.line.clone()));
         Ok(lines)
     }
@@ -339,10 +374,10 @@ impl BookFolder {
         self.folder.join("running").join(format!("{id}.json"))
     }
 
-    fn lock(&self) -> io::Result<FileLock> {
+    fn lock(&self, patience: Duration) -> io::Result<FileLock> {
         make_private_folder(&self.folder)?;
-        FileLock::lock(&self.folder.join(".lock"), PATIENCE)?.ok_or_else(|| {
-            let seconds = PATIENCE.as_secs();
+        FileLock::lock(&self.folder.join(".lock"), patience)?.ok_or_else(|| {
+            let seconds = patience.as_secs();
             io::Error::new(
                 io::ErrorKind::TimedOut,
                 format!("another process locked it for {seconds} seconds"),
@@ -376,24 +411,31 @@ impl BookFolder {
 }
 
 impl BudgetUse {
-    fn add_line(&mut self, line: &SpendingLine, budget: &SpendingBudget) {
-        match line.reserved {
-            Some(reserved) => self.add_reserved(reserved, budget),
-            None => {
-                self.usd += line.usd.unwrap_or_default();
-                self.tokens = self.tokens.saturating_add(line.tokens().unwrap_or_default());
-                self.turns += 1;
-            }
-        }
+    fn add_line(&mut self, line: &SpendingLine) {
+        // Of a lost turn only the reservation is known. A guess of a part of the budget would use up a budget of any size by ten of them.
+        let reserved = line.reserved.unwrap_or_default();
+        self.usd += line.usd.or(reserved.usd.map(|usd| usd.0)).unwrap_or_default();
+        self.tokens = self.tokens.saturating_add(line.tokens().or(reserved.tokens).unwrap_or_default());
+        self.turns += 1;
     }
 
-    /// Adds a turn of which only the reservation is known. A turn without a record reserves a part of the budget.
+    /// Adds a running turn. A turn without a record reserves a part of the budget.
     fn add_reserved(&mut self, reserved: SpendingAmount, budget: &SpendingBudget) {
         let guessed_usd = budget.usd.map(|usd| usd.0 / f64::from(GUESS));
         let guessed_tokens = budget.tokens.map(|tokens| (tokens / u64::from(GUESS)).max(1));
         self.usd += reserved.usd.map(|usd| usd.0).or(guessed_usd).unwrap_or_default();
         self.tokens = self.tokens.saturating_add(reserved.tokens.or(guessed_tokens).unwrap_or_default());
         self.turns += 1;
+    }
+}
+
+/// Returns the rule that ends the reading of a log, from its newest line: at the line of `id`, or behind many lines from before `since`.
+fn older_than(since: SystemTime, id: Option<&str>) -> impl Fn(&SpendingLine) -> bool {
+    let earlier = since.checked_sub(JUMP).unwrap_or(SystemTime::UNIX_EPOCH);
+    let older = Cell::new(0_usize);
+    move |line| {
+        older.set(if line.time < earlier { older.get() + 1 } else { 0 });
+        older.get() >= OLDER_LINES || id == Some(line.id.as_str())
     }
 }
 
@@ -405,14 +447,18 @@ fn excess(
     reserved: BudgetUse,
     expected: SpendingAmount,
 ) -> Option<String> {
-    let period = budget.period.as_str();
+    let period = match budget.period {
+        BudgetPeriod::Hour => "an hour",
+        BudgetPeriod::Day => "a day",
+        BudgetPeriod::Month => "a month",
+    };
     let each = budget.each.map(|each| format!(" for each {}", each.as_str())).unwrap_or_default();
     if let Some(most) = budget.usd.map(|usd| usd.0) {
         let expected = expected.usd.map_or(0.0, |usd| usd.0);
         let used = spent.usd + reserved.usd;
-        if used >= most || used + expected > most + ROUNDING {
+        if used + ROUNDING >= most || used + expected > most + ROUNDING {
             return Some(format!(
-                "allows ${most:.2} in a {period}{each}: ${:.4} are spent, running turns reserve ${:.4}, and this turn is \
+                "allows ${most:.2} in {period}{each}: ${:.4} are spent, running turns reserve ${:.4}, and this turn is \
                  expected to cost ${expected:.4}",
                 spent.usd, reserved.usd
             ));
@@ -423,7 +469,7 @@ fn excess(
         let used = spent.tokens.saturating_add(reserved.tokens);
         if used >= most || used.saturating_add(expected) > most {
             return Some(format!(
-                "allows {most} tokens in a {period}{each}: {} are used, running turns reserve {}, and this turn is expected \
+                "allows {most} tokens in {period}{each}: {} are used, running turns reserve {}, and this turn is expected \
                  to use {expected}",
                 spent.tokens, reserved.tokens
             ));
@@ -433,7 +479,7 @@ fn excess(
     let used = spent.turns + reserved.turns;
     (used >= most).then(|| {
         let turns = counted(most, "turn");
-        format!("allows {turns} in a {period}{each}: {} ended, and {} run", spent.turns, reserved.turns)
+        format!("allows {turns} in {period}{each}: {} ended, and {} run", spent.turns, reserved.turns)
     })
 }
 

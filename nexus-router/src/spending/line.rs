@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use nexus_core::{BackendId, Cost, CostSource, ModelId, Usage, Usd, VendorId};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
 /// Payment of a turn, as the backend's settings state it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +54,7 @@ pub struct PlannedTurn {
     #[serde(default)]
     pub account: Option<String>,
     /// Payment, if the settings state it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "known")]
     pub billing: Option<TurnBilling>,
     /// The task.
     #[serde(default)]
@@ -126,16 +127,26 @@ pub struct SpendingLine {
     #[serde(default)]
     pub output_tokens: Option<u64>,
     /// Cost in United States dollars. `None` is unknown.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "charged")]
     pub usd: Option<f64>,
     /// Origin of the cost.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "known")]
     pub cost_source: Option<CostOrigin>,
     /// Duration of the turn on the backend, in milliseconds.
     pub duration_ms: u64,
     /// Amount that budgets count for a lost turn, whose usage is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved: Option<SpendingAmount>,
+}
+
+/// Reads a value, or `None` if only a later version knows it. The rest of the line still counts.
+fn known<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
+    Ok(Option::<Value>::deserialize(deserializer)?.and_then(|value| serde_json::from_value(value).ok()))
+}
+
+/// Reads a cost. A negative one, which a person or another program wrote, counts as unknown, because it would enlarge a budget.
+fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    Ok(Option::<f64>::deserialize(deserializer)?.filter(|usd| usd.is_finite() && *usd >= 0.0))
 }
 
 /// Outcome of a turn whose process died, or whose caller dropped it.

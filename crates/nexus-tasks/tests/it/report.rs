@@ -236,7 +236,10 @@ fn a_summary_comes_before_everything_else() {
     }
     assert!(head.contains("+1</span> <span class=\"bad\">\u{2212}1</span> in 1 file"), "{head}");
     assert!(head.contains(&format!("nexus task land {}", place.task.id())), "{head}");
-    place.task.log(&TaskLogEvent::Landed { outcome: "landed".to_owned(), obstacle: None }).unwrap();
+    place
+        .task
+        .log(&TaskLogEvent::Landed { outcome: "landed".to_owned(), obstacle: None, commit: None })
+        .unwrap();
     let page = task_report(&place.task).unwrap();
     assert!(page.contains("<th>landed</th><td class=\"long\"><span class=\"good\">yes</span>"), "{page}");
 }

@@ -232,3 +232,75 @@ async fn tokens_count_where_no_cost_is_known() {
     let beta = PlannedTurn::new("beta".into(), "writer");
     run(&book, beta, &budgets, spent(Some(5.0), 500)).await;
 }
+
+#[tokio::test]
+async fn lost_turns_without_a_record_use_up_no_budget() {
+    let home = tempfile::tempdir().unwrap();
+    let book = book(home.path());
+    for _ in 0..12 {
+        drop(book.begin(turn("writer"), &[]).await.unwrap());
+    }
+    run(&book, turn("writer"), &[budget(1.0)], spent(Some(0.4), 1)).await;
+    let lines = all(&book);
+    assert_eq!(lines.iter().filter(|line| line.outcome == "lost").count(), 12);
+    // They have the time at which they began, and are recorded without any budget.
+    let home = tempfile::tempdir().unwrap();
+    let clock = SetClock::at("2026-10-01T12:00:00Z");
+    let book =
+        FileSpendingBook::with_clock(home.path().join("spending"), Arc::clone(&clock) as Arc<dyn Clock>);
+    drop(book.begin(turn("writer"), &[]).await.unwrap());
+    clock.set("2026-11-30T12:00:00Z");
+    run(&book, turn("writer"), &[], spent(Some(0.4), 1)).await;
+    let lost = all(&book).into_iter().find(|line| line.outcome == "lost").unwrap();
+    assert_eq!(lost.time, nexus_files::rfc3339::parse("2026-10-01T12:00:00Z").unwrap());
+    assert_eq!(fs::read_dir(home.path().join("spending/running")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_turn_under_a_wrong_clock_hides_no_other_turn() {
+    let home = tempfile::tempdir().unwrap();
+    let clock = SetClock::at("2026-11-30T12:00:00Z");
+    let book =
+        FileSpendingBook::with_clock(home.path().join("spending"), Arc::clone(&clock) as Arc<dyn Clock>);
+    let budgets = [budget(1.0)];
+    run(&book, turn("writer"), &budgets, spent(Some(0.8), 1)).await;
+    clock.set("2020-01-01T00:00:00Z");
+    run(&book, turn("writer"), &[], spent(Some(0.1), 1)).await;
+    clock.set("2026-11-30T12:01:00Z");
+    assert!(book.begin(turn("writer"), &budgets).await.is_err());
+}
+
+#[tokio::test]
+async fn values_of_a_later_version_and_costs_below_zero_leave_the_rest_of_a_line() {
+    let home = tempfile::tempdir().unwrap();
+    let book = book(home.path());
+    run(&book, turn("writer"), &[], spent(Some(0.8), 1)).await;
+    let path = home.path().join("spending/log.jsonl");
+    let line = fs::read_to_string(&path).unwrap();
+    let later =
+        line.replace("\"vendor\",", "\"invoice\",").replace("\"billing\":null", "\"billing\":\"credits\"");
+    assert_ne!(later, line);
+    fs::write(&path, later + &line.replace("\"usd\":0.8", "\"usd\":-1e9")).unwrap();
+    let costs: Vec<_> = all(&book).iter().map(|line| (line.usd, line.cost_source)).collect();
+    assert_eq!(costs, [(Some(0.8), None), (None, Some(CostOrigin::Vendor))]);
+    assert!(book.begin(turn("writer"), &[budget(1.0)]).await.is_err());
+}
+
+#[tokio::test]
+async fn a_process_that_holds_the_book_delays_no_turn_without_a_budget_and_costs_no_line() {
+    let home = tempfile::tempdir().unwrap();
+    let book = book(home.path());
+    run(&book, turn("writer"), &[], spent(Some(0.5), 1)).await;
+    let held = book.0.lock(PATIENCE).unwrap();
+    let began = std::time::Instant::now();
+    let entry = book.begin(turn("writer"), &[]).await.unwrap();
+    book.end(entry, spent(Some(0.25), 1)).await;
+    assert!(began.elapsed() < PATIENCE, "the turn waited for the other process");
+    drop(held);
+    drop(book);
+    let costs: Vec<_> = all(&FileSpendingBook::in_folder(home.path().join("spending")))
+        .iter()
+        .map(|line| (line.outcome.clone(), line.usd))
+        .collect();
+    assert_eq!(costs, [("ok".to_owned(), Some(0.5)), ("ok".to_owned(), Some(0.25))]);
+}

@@ -209,8 +209,10 @@ async fn a_killed_process_leaves_a_lost_turn_that_the_budget_counts() {
     let router = router(home.path(), 0.6, EDGE);
     turn(&router, "writer").await.unwrap();
     let running = home.path().join("spending/running/dead.json");
-    let left = r#"{"turn":{"backend":"alpha","type":"writer"},"reserved":{"usd":0.3,"tokens":10}}"#;
-    std::fs::write(&running, left).unwrap();
+    let began = serde_json::to_value(&lines(home.path())[0]).unwrap()["time"].clone();
+    let turn_of_writer = serde_json::json!({ "backend": "alpha", "type": "writer" });
+    let left = serde_json::json!({ "turn": turn_of_writer, "reserved": { "usd": 0.3, "tokens": 10 }, "began": began });
+    std::fs::write(&running, left.to_string()).unwrap();
     let error = turn(&router, "writer").await.unwrap_err();
     assert!(error.to_string().contains("$0.9000 are spent"), "{error}");
     let lines = lines(home.path());
