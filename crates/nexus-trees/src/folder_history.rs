@@ -16,7 +16,7 @@ use super::{
     folder_snapshot::{CheckedOutFolder, FolderSnapshot, bounded},
     refusal::to_path,
     repo::{Difference, GitEntries, Repo, beginnings},
-    stored_history::{StoredHistory, remove_rest},
+    stored_history::{IN_USE, LOCK, MAX_TURN_BYTES, StoredHistory, TURNS, remove_rest},
     text::PathText,
 };
 
@@ -28,14 +28,6 @@ const SURPLUS: usize = 10;
 const MAX_KIB: u64 = 2 << 20;
 /// Age of the last turn at which the history of another folder is deleted.
 const UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Maximum size of the file of one turn, in bytes.
-pub(super) const MAX_TURN_BYTES: u64 = 64 << 20;
-
-/// Folder with a file for each turn.
-pub(super) const TURNS: &str = "turns";
-pub(super) const LOCK: &str = "lock";
-/// File that each running turn locks, together with others.
-pub(super) const IN_USE: &str = "in-use";
 
 /// Snapshots of a person's folder in a git checkout, taken before and after each turn that may write there.
 ///

@@ -9,10 +9,15 @@ use std::{
 use nexus_files::{FileLock, random_name, read_bounded};
 use serde::Deserialize;
 
-use super::{
-    folder_history::{IN_USE, LOCK, MAX_TURN_BYTES, TURNS},
-    text::PathText,
-};
+use super::text::PathText;
+
+/// Maximum size of the file of one turn, in bytes.
+pub(super) const MAX_TURN_BYTES: u64 = 64 << 20;
+/// Folder with a file for each turn.
+pub(super) const TURNS: &str = "turns";
+pub(super) const LOCK: &str = "lock";
+/// File that each running turn locks, together with others.
+pub(super) const IN_USE: &str = "in-use";
 
 /// Beginning of the name of a history that is being deleted.
 const REMOVED: &str = ".removed-";
@@ -31,7 +36,7 @@ pub struct StoredHistory {
 
 /// The fields of a stored turn that a list shows.
 #[derive(Deserialize)]
-struct ListedTurn {
+struct TurnFolder {
     folder: PathText,
 }
 
@@ -93,7 +98,7 @@ fn folder_of(store: &Path) -> Option<PathBuf> {
     let turns = fs::read_dir(store.join(TURNS)).ok()?.flatten();
     let mut folders = turns.filter_map(|turn| {
         let bytes = read_bounded(&turn.path(), MAX_TURN_BYTES).ok()??;
-        serde_json::from_slice::<ListedTurn>(&bytes).ok()
+        serde_json::from_slice::<TurnFolder>(&bytes).ok()
     });
     folders.next().map(|turn| turn.folder.to_path_buf())
 }

@@ -168,20 +168,20 @@ fn free(folder: &Path) -> Option<u64> {
 /// Returns the space used by the files of a folder, each counted once. Stops slightly above `enough` bytes. Follows no
 /// link.
 fn used(folder: &Path, enough: u64) -> u64 {
-    let mut sum = FolderSize { bytes: 0, enough, linked: HashSet::new() };
+    let mut sum = UsedSpace { bytes: 0, enough, linked: HashSet::new() };
     if let Ok(opened) = open(CWD, folder) {
         sum.add(opened.as_fd(), 0);
     }
     sum.bytes
 }
 
-struct FolderSize {
+struct UsedSpace {
     bytes: u64,
     enough: u64,
     linked: HashSet<(u64, u64)>,
 }
 
-impl FolderSize {
+impl UsedSpace {
     fn add(&mut self, folder: BorrowedFd<'_>, depth: usize) {
         let Ok(mut entries) = Dir::read_from(folder) else { return };
         while let Some(Ok(entry)) = entries.next() {

@@ -541,8 +541,10 @@ fn a_conversation_that_another_command_removed_is_not_continued_without_its_turn
     let cleaned = stage.nexus(&["clean", "conversation", "--keep", "0", "--yes"]);
     assert!(cleaned.status.success() && text(&cleaned.stdout).contains("removed"), "{cleaned:?}");
     chat.send("What was it?\r");
+    chat.until("was removed by another command");
     chat.until_after("was removed by another command", PROMPT);
     chat.send("/new\r");
+    chat.until("~ conversation chat-");
     chat.until_after("~ conversation chat-", PROMPT);
     chat.send("Begin again.\r");
     chat.until_times("Heard.", 2);
