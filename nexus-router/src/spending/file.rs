@@ -339,7 +339,11 @@ impl BookFolder {
                 (Some(reservation), true) => running.push(reservation),
                 (Some(reservation), false) => self.lose(id, reservation)?,
                 (None, true) => {}
-                (None, false) => fs::remove_file(&path)?,
+                // A turn that does not run removes its reservation without the lock of the book.
+                (None, false) => match fs::remove_file(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                },
             }
         }
         Ok(running)

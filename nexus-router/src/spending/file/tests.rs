@@ -304,3 +304,23 @@ async fn a_process_that_holds_the_book_delays_no_turn_without_a_budget_and_costs
         .collect();
     assert_eq!(costs, [("ok".to_owned(), Some(0.5)), ("ok".to_owned(), Some(0.25))]);
 }
+
+#[test]
+fn reservations_that_are_given_back_meanwhile_are_neither_lost_nor_an_error() {
+    let home = tempfile::tempdir().unwrap();
+    let (book, other) = (book(home.path()), book(home.path()));
+    std::thread::scope(|scope| {
+        let begun = scope.spawn(|| {
+            for _ in 0..300 {
+                let entry = book.0.begin(turn("writer"), &[]).unwrap();
+                book.0.cancel(entry);
+            }
+        });
+        while !begun.is_finished() {
+            let _lock = other.0.lock(PATIENCE).unwrap();
+            other.0.running().unwrap();
+        }
+        begun.join().unwrap();
+    });
+    assert_eq!(all(&other), []);
+}
