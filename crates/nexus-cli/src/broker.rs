@@ -1,7 +1,6 @@
 //! `nexus broker`: agents that send each other messages.
 
 use std::{
-    collections::BTreeSet,
     fmt::Write as _,
     net::SocketAddr,
     path::PathBuf,
@@ -9,11 +8,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use nexus::{CancelToken, harness::run_blocking};
+use nexus::CancelToken;
 use nexus_broker::{
     Address, AgentDocument, AwaitedAnswer, Broker, Delivery, Envelope, EnvelopeId, HEARTBEAT_LASTS,
     LoggedEnvelope, MemoryIndex, Payload, PutOutcome, QueueStatus, SendOptions, Views, line,
-    trigger::{Scheduler, SchedulerSettings, WebhookServer, WebhookSettings},
     unreadable_records,
 };
 use nexus_files::{counted, rfc3339};
@@ -25,7 +23,7 @@ use crate::{
     EXIT_FAILED,
     args::{BrokerCommand, ConfigArgs, SendArgs},
     broker_home::{self, BrokerHome, StoreChanges},
-    callback::Callbacks,
+    broker_run::{BrokerEvent, BrokerRun},
     command_error::CommandError,
     conversation, input,
     interrupt::{self, Interrupts},
@@ -38,13 +36,9 @@ use crate::{
 /// Minimum pause between two checks of an inbox while a command waits for an answer.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Longest wait for a change of the store. A lease can lapse, and the writer of the views can end, without such a change.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// Longest time between two updates of the views by their writer.
-const SHOW_ANYWAY: Duration = Duration::from_secs(60);
-/// Minimum pause between two updates of the output of `nexus broker run`.
-const SHOW_PAUSE: Duration = Duration::from_millis(500);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Maximum number of messages in one read of the log.
-const PAGE: usize = 500;
+pub(crate) const PAGE: usize = 500;
 /// Number of messages in the watched view.
 const LAST_MESSAGES: usize = 12;
 
@@ -79,36 +73,6 @@ pub(crate) struct QueueState {
     waiting: [u64; 4],
     /// Number of messages that are leased to a reader.
     taken: u64,
-}
-
-/// Event of `nexus broker run` and of `nexus broker watch`.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum BrokerEvent {
-    /// The broker has started.
-    Started {
-        /// Number of agents in the configuration.
-        agents: usize,
-        /// Location of the messages, in words.
-        messages: String,
-    },
-    /// The broker accepts signed requests.
-    Webhooks {
-        /// URL of the listener.
-        url: String,
-    },
-    /// An entry was added to the log of messages.
-    Message {
-        /// Its number in the log.
-        number: u64,
-        /// The message.
-        envelope: Box<Envelope>,
-    },
-    /// The state of agents or queues has changed.
-    State {
-        /// The new state.
-        state: BrokerState,
-    },
 }
 
 /// Message of the log of a broker.
@@ -261,6 +225,7 @@ fn agent(address: &Address) -> Result<&str, CommandError> {
     }
 }
 
+/// Runs the turns of agents until the second signal, or until the running turns have ended after the first.
 async fn run(
     out: AnswerWriter,
     broker: Broker,
@@ -272,13 +237,8 @@ async fn run(
     if home.settings.agents.is_empty() {
         complain("nexus.yaml names no agents in its section `broker`: messages wait until it names some");
     }
-    // Adds messages that are older than the index, and removes deleted ones.
-    let captured = run_blocking(move || memory.capture_all(&conversation::store())).await;
-    if let Ok(Err(error)) = captured {
-        complain(printable_lines(&error.to_string()));
-    }
     let folder = views.unwrap_or_else(broker_home::folder);
-    let mut views = Views::begin(&folder).map_err(CommandError::failed)?;
+    let views = Views::begin(&folder).map_err(CommandError::failed)?;
     if !views.is_writer() {
         complain(format_args!(
             "another broker writes the views in {}: this broker takes over when the other has ended",
@@ -288,97 +248,26 @@ async fn run(
     let signals = |error| CommandError::deaf(&error);
     let mut interrupts = Interrupts::listen().map_err(signals)?;
     let (drain, end) = (CancelToken::new(), CancelToken::new());
-    // Messages from before the start are not printed.
-    let mut seen = last_number(&broker).await?;
-    let (agents, messages) = (home.settings.agents.len(), home.place());
-    let started = format!("{}; messages are in {messages}", counted(agents, "agent"));
-    out.event(|| BrokerEvent::Started { agents, messages }, || say(started));
-    let callbacks = Callbacks::of(&home.settings)?;
-    let triggers = home.triggers(&broker);
-    let scheduler = Scheduler::new(triggers.clone(), SchedulerSettings::default());
-    let mut hooks = None;
-    if let Some(address) = webhooks {
-        let mut settings = WebhookSettings::default();
-        settings.address = address;
-        let server = WebhookServer::bind(triggers, broker_home::secrets(), settings).await;
-        let server = server.map_err(|error| CommandError::failed(format_args!("{address}: {error}")))?;
-        let url = format!("http://{}", server.address());
-        let text = format!("webhooks are received at {url}");
-        out.event(|| BrokerEvent::Webhooks { url }, || say(text));
-        let drained = drain.clone();
-        hooks = Some(server.serve(async move { drained.cancelled().await }));
-    }
-    let serving = async move {
-        if let Some(hooks) = hooks {
-            hooks.await;
-        }
-    };
-    // Runs as a separate task, so that it continues while a handler below waits.
-    let mut running = tokio::spawn({
-        let (broker, drain, end) = (broker.clone(), drain.clone(), end.clone());
-        async move {
-            tokio::join!(
-                broker.run(drain.clone(), end),
-                scheduler.run(&drain),
-                callbacks.run(&broker, &drain),
-                serving
-            )
-        }
-    });
-    let (mut failing, mut changes) = (BTreeSet::new(), StoreChanges::of(&broker));
-    let broke_down = |error| CommandError::failed(format_args!("the broker ended with a panic: {error}"));
+    let run = BrokerRun { broker, memory, views, webhooks, drain: drain.clone(), end: end.clone() };
+    let mut running =
+        std::pin::pin!(run.until_drained(home, |event, text| out.event(|| event, || say(text))));
     loop {
         tokio::select! {
             ended = &mut running => {
-                ended.map_err(broke_down)?;
-                break;
+                ended?;
+                return Ok(ExitCode::SUCCESS);
             }
             came = interrupts.next() => {
                 came.map_err(signals)?;
                 if drain.is_cancelled() {
                     complain("the running turns are stopped");
                     end.cancel();
-                    running.await.map_err(broke_down)?;
+                    running.await?;
                     return Ok(interrupt::exit_code());
                 }
                 complain("no further message is taken, and running turns finish; press again to stop them");
                 drain.cancel();
             }
-            () = changes.next(SHOW_PAUSE, if views.is_writer() { SHOW_ANYWAY } else { LOOK_AGAIN }) => {
-                let shown = show_new(out, &broker, &mut seen).await.map_err(|error| error.to_string());
-                let refreshed = views.refresh(&broker).await.map_err(|error| error.to_string());
-                let failing_now: BTreeSet<String> = [shown.err(), refreshed.err()].into_iter().flatten().collect();
-                // A failure that persists is reported once.
-                for failure in failing_now.difference(&failing) {
-                    complain(printable_lines(failure));
-                }
-                failing = failing_now;
-            }
-        }
-    }
-    show_new(out, &broker, &mut seen).await?;
-    views.refresh(&broker).await?;
-    Ok(ExitCode::SUCCESS)
-}
-
-async fn last_number(broker: &Broker) -> Result<u64, CommandError> {
-    let mut last = 0;
-    loop {
-        let page = broker.store().log(last, PAGE).await?;
-        let Some(found) = page.last() else { return Ok(last) };
-        last = found.number;
-    }
-}
-
-async fn show_new(out: AnswerWriter, broker: &Broker, seen: &mut u64) -> Result<(), CommandError> {
-    loop {
-        let page = broker.store().log(*seen, PAGE).await?;
-        for logged in &page {
-            *seen = logged.number;
-            out.event(|| BrokerEvent::message(logged), || say(printable(&line(logged))));
-        }
-        if page.len() < PAGE {
-            return Ok(());
         }
     }
 }
@@ -477,12 +366,6 @@ fn show(envelope: &Envelope) {
         envelope.source_agent_id,
         printable_lines(&envelope.payload.text())
     ));
-}
-
-impl BrokerEvent {
-    fn message(logged: &LoggedEnvelope) -> Self {
-        Self::Message { number: logged.number, envelope: Box::new(logged.envelope.clone()) }
-    }
 }
 
 impl LoggedMessage {

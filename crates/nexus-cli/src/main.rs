@@ -14,6 +14,7 @@ mod artifact;
 mod attendance;
 mod broker;
 mod broker_home;
+mod broker_run;
 mod callback;
 mod chat;
 mod check;

@@ -76,10 +76,10 @@ pub use review::{
 pub use service::{
     AgentList, AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, AgentView, AttemptView,
     BaselineOutcome, BaselineView, CommitView, CompletedTask, CreationProgress, CriterionState,
-    CriterionView, CursorView, EntryProgress, EntryView, LandingOutcome, LogEntryView, NoMemory, SpentView,
+    CriterionView, CursorView, EntryProgress, EntryView, LandingOutcome, LogEntryView, NoMemory, QueueEvent, QueuePage, QueueRow, SpentView,
     StepEndWord, StepView, TaskArtifact, TaskArtifactRequest, TaskCancelRequest, TaskCreateRequest,
     TaskCreated, TaskCreation, TaskFramed, TaskLandRequest, TaskLanding, TaskListRequest, TaskLogPage,
-    TaskLogRequest, TaskMemory, TaskOrchestrateRequest, TaskPage, TaskPrograms, TaskRemoveRequest,
+    TaskLogRequest, TaskMemory, TaskOrchestrateRequest, TaskPage, TaskPrograms, TaskQueue, TaskQueueRequest, TaskRemoveRequest,
     TaskRemoved, TaskReopenRequest, TaskReport, TaskResult, TaskResultRequest, TaskRow, TaskRunTurnRequest,
     TaskStatusRequest, TaskTurnReport, Tasks, TasksOptions, TierList, TierListRequest, TierRegisterRequest,
     TierView, UnitEnd, UnitView, VerdictView, VoteView,
@@ -91,8 +91,8 @@ pub use step::{
 };
 pub use step_record::{SilentReviewer, StepRecord, UnitRecord, spoken_step};
 pub use store::{
-    FollowUp, SettledStep, StepIntent, Task, TaskData, TaskId, TaskListing, TaskLogEvent, TaskSnapshot,
-    TaskStore,
+    FollowUp, QueueEntry, SettledStep, StepIntent, Task, TaskData, TaskId, TaskListing, TaskLogEvent,
+    TaskSnapshot, TaskStore,
 };
 pub use task_error::{TaskError, TaskErrorKind};
 pub use task_state::{Cursor, StepEnd, TaskEvent, TaskState, TaskStatus, TaskStatusWord, WrongStatus};

@@ -152,6 +152,11 @@ impl<S: WorkspaceState> Workspace<S> {
         Ok(answer)
     }
 
+    /// Returns the path of `events.jsonl`.
+    pub fn events_path(&self) -> PathBuf {
+        self.folder.join(event_log::NAME)
+    }
+
     /// Appends an event to `events.jsonl`, and flushes it to the disk. Returns it with its number.
     ///
     /// # Errors

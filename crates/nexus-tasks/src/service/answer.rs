@@ -450,6 +450,32 @@ pub struct TaskRow {
     pub labels: BTreeMap<String, String>,
 }
 
+/// The queue of a home.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QueuePage {
+    /// Its tasks, in the order in which they run.
+    pub tasks: Vec<QueueRow>,
+    /// Errors of tasks that cannot be read.
+    pub unreadable: Vec<String>,
+}
+
+/// A queued task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QueueRow {
+    /// The task.
+    pub task_id: String,
+    /// Tasks with a larger number run first.
+    pub priority: i32,
+    /// Time at which the task was queued, as `2026-01-31T12:00:00Z`.
+    pub since: String,
+    /// Its status. A task with the status `clarification_needed` runs once its questions are answered.
+    pub status: TaskStatusWord,
+    /// Beginning of its goal.
+    pub goal: String,
+    /// Its project.
+    pub project: String,
+}
+
 /// A page of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskArtifact {

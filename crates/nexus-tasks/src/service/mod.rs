@@ -16,12 +16,14 @@ mod framing_job;
 mod inner;
 mod maps;
 mod memory;
+mod queue_run;
 mod recovery;
 mod report;
 mod request;
 mod reviewing_vendors;
 mod settle;
 mod step_job;
+mod task_queue;
 mod tasks;
 mod unsettled;
 mod watch;
@@ -29,7 +31,7 @@ mod watch;
 pub use self::{
     answer::{
         AgentList, AgentView, AttemptView, BaselineOutcome, BaselineView, CommitView, CriterionState,
-        CriterionView, CursorView, EntryProgress, EntryView, LandingOutcome, LogEntryView, SpentView,
+        CriterionView, CursorView, EntryProgress, EntryView, LandingOutcome, LogEntryView, QueuePage, QueueRow, SpentView,
         StepEndWord, StepView, TaskArtifact, TaskCreated, TaskFramed, TaskLanding, TaskLogPage, TaskPage,
         TaskRemoved, TaskReport, TaskResult, TaskRow, TaskTurnReport, TierList, TierView, UnitEnd, UnitView,
         VerdictView, VoteView,
@@ -40,8 +42,9 @@ pub use self::{
     request::{
         AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, TaskArtifactRequest, TaskCancelRequest,
         TaskCreateRequest, TaskLandRequest, TaskListRequest, TaskLogRequest, TaskOrchestrateRequest,
-        TaskRemoveRequest, TaskReopenRequest, TaskResultRequest, TaskRunTurnRequest, TaskStatusRequest,
+        TaskQueueRequest, TaskRemoveRequest, TaskReopenRequest, TaskResultRequest, TaskRunTurnRequest, TaskStatusRequest,
         TierListRequest, TierRegisterRequest,
     },
+    task_queue::{QueueEvent, TaskQueue},
     tasks::{TaskPrograms, Tasks},
 };

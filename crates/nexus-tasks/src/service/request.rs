@@ -90,6 +90,17 @@ pub struct TaskRunTurnRequest {
     pub wait_s: Option<u64>,
 }
 
+/// Queues a task for the server of the queue, which runs it to its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskQueueRequest {
+    /// Id of the task, from `task_create`.
+    pub task_id: String,
+    /// Priority, from -100 to 100. Tasks with a larger number run first. By default 0, or the present one of a queued task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+}
+
 /// Reads the state of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

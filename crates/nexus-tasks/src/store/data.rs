@@ -1,7 +1,8 @@
 //! Data of a task in its `status.json`, beside its state.
 
-use std::{fmt, path::PathBuf};
+use std::{fmt, path::PathBuf, time::SystemTime};
 
+use nexus_files::rfc3339;
 use nexus_trees::{CommitId, CommitIntent};
 use nexus_work::{AgentTypes, WorkData};
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskData {
-    /// Version of this layout: [`TaskData::VERSION`].
+    /// Version of this layout: 1, or [`TaskData::VERSION`] while the task is queued.
     pub version: u32,
     /// The project: an absolute path.
     pub project: PathBuf,
@@ -66,6 +67,20 @@ pub struct TaskData {
     /// Follow-ups of its completion that remain to do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub follow_ups: Vec<FollowUp>,
+    /// Entry in the queue of the home. [`set_queued`](Self::set_queued) changes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued: Option<QueueEntry>,
+}
+
+/// Entry of a task in the queue of its home. The server of the queue runs the task step by step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueEntry {
+    /// Tasks with a larger number run first.
+    pub priority: i32,
+    /// Time at which the task was queued.
+    #[serde(with = "rfc3339::as_millis")]
+    pub since: SystemTime,
 }
 
 /// Work that is done once after a task was completed, in the background of the calls on it.
@@ -126,15 +141,17 @@ impl fmt::Display for FollowUp {
 }
 
 impl TaskData {
-    /// The version of this layout.
-    pub const VERSION: u32 = 1;
+    /// The newest version of this layout.
+    pub const VERSION: u32 = 2;
+    /// Version of a task that is not queued. Programs that do not know the queue read it.
+    const UNQUEUED_VERSION: u32 = 1;
     /// Maximum number of notes to retain; the oldest are dropped.
     pub const NOTES: usize = 8;
 
     /// Creates the data of a new task for `goal` in `project`.
     pub fn new(goal: impl Into<String>, project: impl Into<PathBuf>, settings: TaskSettings) -> Self {
         Self {
-            version: Self::VERSION,
+            version: Self::UNQUEUED_VERSION,
             project: project.into(),
             goal: goal.into(),
             context: None,
@@ -158,7 +175,15 @@ impl TaskData {
             stop: false,
             intent: None,
             follow_ups: Vec::new(),
+            queued: None,
         }
+    }
+
+    /// Queues the task, or takes it off the queue.
+    pub fn set_queued(&mut self, entry: Option<QueueEntry>) {
+        // A program that does not know the queue must refuse a queued task instead of dropping its entry.
+        self.version = if entry.is_some() { Self::VERSION } else { Self::UNQUEUED_VERSION };
+        self.queued = entry;
     }
 }
 
@@ -166,10 +191,11 @@ impl WorkData<TaskState> for TaskData {
     const VERSION: u32 = Self::VERSION;
 
     fn fault(&self, state: &TaskState) -> Option<String> {
-        if self.version != Self::VERSION {
+        if !(Self::UNQUEUED_VERSION..=Self::VERSION).contains(&self.version) {
             return Some(format!(
-                "has version {}, but this version of Nexus supports {}",
+                "has version {}, but this version of Nexus supports {} to {}",
                 self.version,
+                Self::UNQUEUED_VERSION,
                 Self::VERSION
             ));
         }

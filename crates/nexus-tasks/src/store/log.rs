@@ -171,6 +171,16 @@ pub enum TaskLogEvent {
         /// Entry with which it resumes.
         entry: Option<usize>,
     },
+    /// The task was queued, or its priority changed.
+    Queued {
+        /// Tasks with a larger number run first.
+        priority: i32,
+    },
+    /// The task was taken off the queue before it ended.
+    Dequeued {
+        /// Reason.
+        reason: String,
+    },
     /// The caller ended the task.
     Cancelled,
     /// A landing was tried.

@@ -23,7 +23,7 @@ mod task;
 mod tasks;
 
 pub use self::{
-    data::{FollowUp, SettledStep, StepIntent, TaskData},
+    data::{FollowUp, QueueEntry, SettledStep, StepIntent, TaskData},
     log::TaskLogEvent,
     task::{Task, TaskId, TaskSnapshot},
     tasks::{TaskListing, TaskStore},

@@ -374,6 +374,11 @@ impl Task {
         self.workspace.turns_path()
     }
 
+    /// Returns the path of the task's log.
+    pub fn events_path(&self) -> PathBuf {
+        self.workspace.events_path()
+    }
+
     /// Appends an event to the task's log.
     ///
     /// # Errors

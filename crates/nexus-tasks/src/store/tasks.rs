@@ -15,7 +15,7 @@ use nexus_work::{IndexedList, NewWorkspace, ShownWork, WorkListing, WorkspaceId,
 use serde::{Deserialize, Serialize};
 
 use super::{
-    data::TaskData,
+    data::{QueueEntry, TaskData},
     git::SharedGit,
     task::{LEFT, Task, TaskSnapshot, UNFINISHED},
 };
@@ -48,6 +48,9 @@ pub(crate) struct TaskDetails {
     pub(crate) labels: BTreeMap<String, String>,
     /// True while a process works on it, and after that was cut off.
     pub(crate) was_begun: bool,
+    /// Entry in the queue of the home.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) queued: Option<QueueEntry>,
 }
 
 /// Tasks of a home, as its index has them.
@@ -143,7 +146,8 @@ impl TaskStore {
             let status = snapshot.state.status.word();
             let (project, labels) = (snapshot.data.project.clone(), snapshot.labels.clone());
             let was_begun = snapshot.data.was_begun(&snapshot.state);
-            let details = TaskDetails { status, project, labels, was_begun };
+            let queued = snapshot.data.queued;
+            let details = TaskDetails { status, project, labels, was_begun, queued };
             ShownWork { title: cut(&snapshot.data.goal, TITLE_BYTES), status: status.to_string(), details }
         })
     }

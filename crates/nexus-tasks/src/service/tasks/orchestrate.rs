@@ -1,5 +1,7 @@
 //! Framing a task.
 
+use std::sync::Arc;
+
 use nexus_core::{CancelToken, harness::try_blocking};
 use nexus_mcp::page::cut;
 use nexus_work::{call_wait, check_text};
@@ -54,11 +56,7 @@ impl Tasks {
                 if !try_blocking(move || is_to_be_framed(&answering, answers)).await? {
                     return self.0.framed(&task, None).await;
                 }
-                let (inner, framed) = (self.0.handle(), task.clone());
-                let run = move |cancel, progress| async move {
-                    inner.frame_if_due(&framed, &cancel, &progress).await
-                };
-                self.0.jobs.start(&task, JobKind::Framing, "the task is prepared", run)?
+                self.0.start_framing(&task)?
             }
         };
         match self.0.jobs.outcome(&task, &job, left()).await {
@@ -72,6 +70,13 @@ impl Tasks {
 }
 
 impl TasksCore {
+    /// Starts to frame a task, or returns its running job.
+    pub(in crate::service) fn start_framing(&self, task: &Task) -> Result<Arc<TaskJob>, TaskError> {
+        let (inner, framed) = (self.handle(), task.clone());
+        let run = move |cancel, progress| async move { inner.frame_if_due(&framed, &cancel, &progress).await };
+        self.jobs.start(task, JobKind::Framing, "the task is prepared", run)
+    }
+
     /// Frames a task, unless another process framed it meanwhile. The caller owns its lock.
     async fn frame_if_due(
         &self,

@@ -1,0 +1,153 @@
+//! Runs one queued task to its end.
+
+use std::{
+    collections::HashSet,
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use nexus_core::CancelToken;
+use nexus_work::WorkspaceEvent;
+use tokio::sync::{Notify, mpsc};
+
+use super::{
+    inner::{TaskJob, TasksCore, read},
+    report::waits_of,
+    task_queue::{QueueEvent, dequeue},
+};
+use crate::{
+    store::Task,
+    task_error::TaskError,
+    task_state::{TaskStatus, TaskStatusWord},
+};
+
+/// Reason why the queue no longer runs a task.
+pub(super) enum RunEnd {
+    /// The task ended with this status.
+    Ended(TaskStatusWord),
+    /// The task needs answers.
+    Asks(Vec<String>),
+    /// The task was taken off the queue.
+    Dequeued,
+    /// The queue ends.
+    Drained,
+    /// A call on the task failed. `has_advanced` is true if an earlier call of this run succeeded.
+    Failed { error: TaskError, has_advanced: bool },
+}
+
+/// Run of one queued task.
+pub(super) struct QueueRun {
+    pub(super) core: Arc<TasksCore>,
+    pub(super) task_id: String,
+    /// Cancelled if no further step may begin.
+    pub(super) drain: CancelToken,
+    /// True while all working agents of the task wait.
+    pub(super) waits: Arc<AtomicBool>,
+    /// Notified when `waits` becomes true.
+    pub(super) slot_freed: Arc<Notify>,
+    pub(super) events: mpsc::UnboundedSender<QueueEvent>,
+}
+
+impl QueueRun {
+    /// Runs the task, step by step.
+    pub(super) async fn to_end(self) -> RunEnd {
+        let mut has_advanced = false;
+        let ended = self.steps(&mut has_advanced).await;
+        self.waits.store(false, Ordering::Release);
+        ended.unwrap_or_else(|error| RunEnd::Failed { error, has_advanced })
+    }
+
+    async fn steps(&self, has_advanced: &mut bool) -> Result<RunEnd, TaskError> {
+        loop {
+            let task = self.core.open(&self.task_id).await?;
+            let (state, data) = read(&task, Task::data).await?;
+            let is_queued = data.queued.is_some();
+            let job = match state.status {
+                _ if !is_queued => return Ok(RunEnd::Dequeued),
+                TaskStatus::ClarificationNeeded { questions } => return Ok(RunEnd::Asks(questions)),
+                _ if state.status.word().is_final() => {
+                    read(&task, |task| dequeue(task, None)).await?;
+                    return Ok(RunEnd::Ended(state.status.word()));
+                }
+                _ if self.drain.is_cancelled() => return Ok(RunEnd::Drained),
+                // A failure of an earlier job was reported when it happened.
+                _ => {
+                    self.core.jobs.take_failure(task.id());
+                    match (self.core.jobs.of(task.id()), &state.status) {
+                        // A caller in this process started it.
+                        (Some(job), _) => job,
+                        (None, TaskStatus::Active { cursor }) => self.core.start_step(&task, cursor.entry)?,
+                        (None, _) => self.core.start_framing(&task)?,
+                    }
+                }
+            };
+            self.wait_for(&task, &job).await?;
+            let (state, data) = read(&task, Task::data).await?;
+            *has_advanced = true;
+            let (status, steps) = (state.status.word(), data.commits.len());
+            let _ = self.events.send(QueueEvent::Advanced { task_id: self.task_id.clone(), status, steps });
+        }
+    }
+
+    /// Waits for the end of a job, and follows the waits of its agents meanwhile.
+    async fn wait_for(&self, task: &Task, job: &TaskJob) -> Result<(), TaskError> {
+        let mut changes = task.watch();
+        let log = task.events_path();
+        let mut bytes = None;
+        loop {
+            tokio::select! {
+                ended = job.ended() => {
+                    self.core.jobs.take_failure(task.id());
+                    self.waits.store(false, Ordering::Release);
+                    return ended;
+                }
+                () = changes.changed() => {
+                    // The watch also returns every few seconds. Parse the log only after it has grown.
+                    let now = fs::metadata(&log).map(|found| found.len()).ok();
+                    if now == bytes {
+                        continue;
+                    }
+                    bytes = now;
+                    // An unreadable log shows no wait, so the task uses a slot.
+                    let until = read(task, |task| Ok(all_wait_until(&task.events()?.events))).await;
+                    self.set_waiting(until.ok().flatten());
+                }
+            }
+        }
+    }
+
+    fn set_waiting(&self, until: Option<String>) {
+        let waited = self.waits.swap(until.is_some(), Ordering::AcqRel);
+        if let (Some(until), false) = (until, waited) {
+            let _ = self.events.send(QueueEvent::Waits { task_id: self.task_id.clone(), until });
+            self.slot_freed.notify_one();
+        }
+    }
+}
+
+/// Returns the earliest time at which an agent tries again, if all agents at work wait.
+fn all_wait_until(events: &[WorkspaceEvent]) -> Option<String> {
+    let waits = waits_of(events);
+    let at_work = agents_at_work(events);
+    let is_waiting = |agent: &&str| waits.iter().any(|wait| wait.agent == **agent);
+    let until = waits.iter().map(|wait| wait.until.clone()).min()?;
+    at_work.iter().all(is_waiting).then_some(until)
+}
+
+/// Returns the agents that began and did not end, by the log of a task.
+fn agents_at_work(events: &[WorkspaceEvent]) -> HashSet<&str> {
+    let mut agents = HashSet::new();
+    for event in events {
+        let agent = event.data["agent"].as_str();
+        match (event.kind.as_str(), agent) {
+            ("agent_began", Some(agent)) => drop(agents.insert(agent)),
+            ("turn_ended", Some(agent)) => drop(agents.remove(agent)),
+            ("step_began" | "step_settled" | "step_interrupted" | "framing_began", _) => agents.clear(),
+            _ => {}
+        }
+    }
+    agents
+}
