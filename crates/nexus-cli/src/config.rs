@@ -22,6 +22,7 @@ use crate::{
     command_error::CommandError,
     config_use::{ConfigUses, FILE, known_agents},
     output::complain,
+    serve::ServeSection,
     trust::{TrustState, TrustStore},
 };
 
@@ -357,6 +358,7 @@ fn registry(pools: &FleetPools) -> Registry {
         .with_section(Arc::new(TasksSection))
         .with_section(Arc::new(DebateSection))
         .with_section(Arc::new(BrokerSection))
+        .with_section(Arc::new(ServeSection))
         .with_pools(Arc::new(pools.clone()))
 }
 

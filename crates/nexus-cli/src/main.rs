@@ -61,6 +61,8 @@ mod repeated_lines;
 mod run;
 mod schema;
 mod screen;
+mod serve;
+mod service;
 mod session;
 mod setup;
 mod show;
@@ -260,6 +262,8 @@ async fn run(
         Command::Conversation(command) => conversation::conversation(out, config, command).await,
         Command::Debate(command) => debate::debate(out, config, command).await,
         Command::Task(command) => task::task(out, config, command).await,
+        Command::Serve(args) => serve::serve(out, config, args).await,
+        Command::Service(command) => service::service(out, config, command).await,
         Command::Testbed(command) => testbed::testbed(out, command).await,
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::demo(args).await,

@@ -76,13 +76,14 @@ pub use review::{
 pub use service::{
     AgentList, AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, AgentView, AttemptView,
     BaselineOutcome, BaselineView, CommitView, CompletedTask, CreationProgress, CriterionState,
-    CriterionView, CursorView, EntryProgress, EntryView, LandingOutcome, LogEntryView, NoMemory, QueueEvent, QueuePage, QueueRow, SpentView,
-    StepEndWord, StepView, TaskArtifact, TaskArtifactRequest, TaskCancelRequest, TaskCreateRequest,
-    TaskCreated, TaskCreation, TaskFramed, TaskLandRequest, TaskLanding, TaskListRequest, TaskLogPage,
-    TaskLogRequest, TaskMemory, TaskOrchestrateRequest, TaskPage, TaskPrograms, TaskQueue, TaskQueueRequest, TaskRemoveRequest,
-    TaskRemoved, TaskReopenRequest, TaskReport, TaskResult, TaskResultRequest, TaskRow, TaskRunTurnRequest,
-    TaskStatusRequest, TaskTurnReport, Tasks, TasksOptions, TierList, TierListRequest, TierRegisterRequest,
-    TierView, UnitEnd, UnitView, VerdictView, VoteView,
+    CriterionView, CursorView, EntryProgress, EntryView, LandingOutcome, LogEntryView, NoMemory, QueueEvent,
+    QueuePage, QueueRow, QueuedView, SpentView, StepEndWord, StepView, TaskArtifact, TaskArtifactRequest,
+    TaskCancelRequest, TaskCreateRequest, TaskCreated, TaskCreation, TaskFramed, TaskLandRequest,
+    TaskLanding, TaskListRequest, TaskLogPage, TaskLogRequest, TaskMemory, TaskOrchestrateRequest, TaskPage,
+    TaskPrograms, TaskQueue, TaskQueueRequest, TaskRemoveRequest, TaskRemoved, TaskReopenRequest, TaskReport,
+    TaskResult, TaskResultRequest, TaskRow, TaskRunTurnRequest, TaskStatusRequest, TaskTurnReport, Tasks,
+    TasksOptions, TierList, TierListRequest, TierRegisterRequest, TierView, UnitEnd, UnitView, VerdictView,
+    VoteView,
 };
 pub use settings::{SandboxKind, SandboxSettings, TaskConfiguration, TaskSettings, TasksSection};
 pub use step::{

@@ -221,6 +221,11 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ),
     ("schema", ["nexus schema output", "nexus schema output task list"]),
     ("schema output", ["nexus schema output", "nexus schema output run > run.schema.json"]),
+    ("serve", ["nexus serve", "nexus serve --tasks 4 --webhooks 127.0.0.1:8791"]),
+    ("service", ["nexus service install", "nexus service status"]),
+    ("service install", ["nexus service install", "nexus service install worker -- --pool builders"]),
+    ("service status", ["nexus service status", "nexus service status --json"]),
+    ("service uninstall", ["nexus service uninstall", "nexus service uninstall worker"]),
     ("session", ["nexus session list", "nexus session search parser"]),
     (
         "session export",
@@ -253,6 +258,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("skills use", ["nexus skills use writing", "nexus skills use writing --skills ~/workspace/skills"]),
     ("status", ["nexus status", "nexus status codex && nexus run executor hello"]),
     ("task", ["nexus task new 'Fix the failing test' --test 'cargo test'", "nexus task run last"]),
+    ("task attach", ["nexus task attach last", "nexus task attach last --json"]),
     ("task cancel", ["nexus task cancel last", "nexus task cancel last --json"]),
     ("task land", ["nexus task land last", "nexus task land last --rebase"]),
     ("task list", ["nexus task list", "nexus task list --status active --project ."]),
@@ -264,6 +270,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
             "nexus task new --project ~/app --usd 2 < goal.txt",
         ],
     ),
+    ("task queue", ["nexus task queue", "nexus task queue last --priority 10"]),
     ("task remove", ["nexus task remove last", "nexus task remove last --json"]),
     (
         "task reopen",

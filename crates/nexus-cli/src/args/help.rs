@@ -9,7 +9,7 @@ use crate::terminal::{self, folded};
 
 /// Commands of the overview, by heading. A command that no heading names is listed under the last one; a test finds it.
 const HEADINGS: [(&str, &[&str]); 5] = [
-    ("Run agents", &["chat", "run", "task", "debate", "testbed", "broker", "trigger"]),
+    ("Run agents", &["chat", "run", "task", "serve", "debate", "testbed", "broker", "trigger"]),
     ("Read and continue earlier work", &["diff", "undo", "show", "conversation", "session", "forget"]),
     ("Plan projects", &["project", "artifact", "skills", "hook"]),
     ("Serve editors, programs and machines", &["acp", "mcp", "worker", "fleet"]),
@@ -32,6 +32,7 @@ const HEADINGS: [(&str, &[&str]); 5] = [
             "agent",
             "doctor",
             "hold",
+            "service",
             "clean",
             "completions",
             "manual",

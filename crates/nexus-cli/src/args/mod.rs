@@ -27,6 +27,7 @@ mod models;
 mod project;
 mod run;
 mod schema;
+mod serve;
 mod session;
 mod setup;
 mod skills;
@@ -68,11 +69,12 @@ pub(crate) use models::ModelsArgs;
 pub(crate) use project::{HookArgs, ProjectArgs, ProjectCommand};
 pub(crate) use run::RunArgs;
 pub(crate) use schema::SchemaCommand;
+pub(crate) use serve::{ServeArgs, ServiceCommand, ServiceProgram};
 pub(crate) use session::SessionCommand;
 pub(crate) use setup::SetupArgs;
 pub(crate) use skills::{InitArgs, OnboardArgs, SkillsArgs, SkillsCommand};
 pub(crate) use status::StatusArgs;
-pub(crate) use task::{NewTaskArgs, RunTaskArgs, TaskCommand};
+pub(crate) use task::{NewTaskArgs, QueueTaskArgs, RunTaskArgs, TaskCommand};
 pub(crate) use testbed::{RunTestbedArgs, TestbedCommand, TrapArgs};
 pub(crate) use trigger::{TriggerArgs, TriggerCommand};
 pub(crate) use trust::TrustArgs;
@@ -134,6 +136,12 @@ pub(crate) enum Command {
     /// Take a goal to reviewed work: agents plan it and do it step by step, and reviewers of two vendors decide
     #[command(subcommand)]
     Task(TaskCommand),
+    /// Run queued tasks, agents, triggers and servers in one process, until interrupted
+    #[command(after_help = serve::SERVE_HELP)]
+    Serve(ServeArgs),
+    /// Install `nexus serve` or `nexus worker` as a service of systemd for your user
+    #[command(subcommand, after_help = serve::SERVICE_HELP)]
+    Service(ServiceCommand),
     /// Measure which reviewers catch a confident wrong answer: traps, scripted models, and experiments with statistics
     #[command(subcommand)]
     Testbed(TestbedCommand),

@@ -20,6 +20,13 @@ pub(crate) enum TaskCommand {
 bad command line or configuration; 130 cancelled."
     )]
     Run(RunTaskArgs),
+    /// Follow a task that another process runs, to its end. Ctrl-C ends only this command
+    #[command(
+        after_help = "Exit codes: 0 the task is complete; 1 it is not; 2 bad command line; 130 you left."
+    )]
+    Attach(OneTaskArgs),
+    /// Queue a task for `nexus serve`, which runs it to its end. Without TASK, list the queue
+    Queue(QueueTaskArgs),
     /// Show the plan, the criteria and the usage of a task
     Status(OneTaskArgs),
     /// Print the events of a task, oldest first, with the backend and the cost of each turn
@@ -172,7 +179,22 @@ pub(crate) struct RunTaskArgs {
     /// Stop after one step
     #[arg(long)]
     pub(crate) step: bool,
+    /// Queue the task, and return at once. `nexus serve` runs it; if none runs, one starts in the background and ends with the queue
+    #[arg(long, conflicts_with_all = ["step", "answer"])]
+    pub(crate) detach: bool,
     /// Answer to a question of the task; give one for each, in order. On a terminal the command prompts for it
     #[arg(long, value_name = "TEXT")]
     pub(crate) answer: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct QueueTaskArgs {
+    /// The task: its id, the beginning of it, or `last` for the newest. Default: list the queue
+    pub(crate) task: Option<String>,
+    /// Priority from -100 to 100. Tasks with a larger number run first. Default: 0, or the present one of a queued task
+    #[arg(long, value_name = "N", allow_negative_numbers = true, requires = "task")]
+    pub(crate) priority: Option<i32>,
+    /// Take the task off the queue. A running step continues to its end
+    #[arg(long, requires = "task", conflicts_with = "priority")]
+    pub(crate) remove: bool,
 }

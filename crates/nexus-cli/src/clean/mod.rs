@@ -101,27 +101,57 @@ pub(crate) async fn clean(
             return Err(CommandError::failed("nothing was removed"));
         }
     }
-    let mut is_all_removed = unreadable.is_empty();
     let mut removed = Vec::new();
-    remove(config, selected, args.unlanded, |item| {
-        is_all_removed &= item.outcome == CleanOutcome::Removed && item.reason.is_none();
+    let is_all_removed = remove_selected(config, &args, selected, |item| {
         if item.outcome == CleanOutcome::Removed {
             removed.push(item.item.clone());
         }
         show(out, item);
     })
     .await;
+    let is_all_removed = is_all_removed && unreadable.is_empty();
     show_left(out, left);
+    note(&format!("removed {}", total(&removed)));
+    Ok(if is_all_removed { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
+}
+
+/// Removes the items of the home that a rule selects. `show` gets each with its outcome.
+pub(crate) async fn clean_by_rule(
+    config: &ConfigArgs,
+    rule: &CleanArgs,
+    show: impl FnMut(CleanedItem),
+) -> Result<(), CommandError> {
+    let home = BuildContext::from_process().home;
+    let items = blocking(move || inventory(&home)).await?.items;
+    let (selected, _) = split(selected(items, rule, SystemTime::now()), rule);
+    if !selected.is_empty() {
+        remove_selected(config, rule, selected, show).await;
+    }
+    Ok(())
+}
+
+/// Removes items. Returns true if all of them were removed whole.
+async fn remove_selected(
+    config: &ConfigArgs,
+    args: &CleanArgs,
+    selected: Vec<HomeItem>,
+    mut show: impl FnMut(CleanedItem),
+) -> bool {
+    let mut is_all_removed = true;
+    remove(config, selected, args.unlanded, |item| {
+        is_all_removed &= item.outcome == CleanOutcome::Removed && item.reason.is_none();
+        show(item);
+    })
+    .await;
     // One sweep for all, because each one reads every log. It also removes what an interrupted removal left.
-    let kinds = kinds(&args);
+    let kinds = kinds(args);
     if kinds.contains(&HomeItemKind::Conversation) || kinds.contains(&HomeItemKind::Session) {
         if let Err(error) = blocking(|| conversation::store().sweep()).await {
             is_all_removed = false;
             note(&format!("the messages of removed conversations are still stored: {error}"));
         }
     }
-    note(&format!("removed {}", total(&removed)));
-    Ok(if is_all_removed { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
+    is_all_removed
 }
 
 /// Returns the kinds that a removal selects from.
@@ -231,10 +261,15 @@ fn show_left(out: AnswerWriter, left: Vec<(HomeItem, String)>) {
 }
 
 fn show(out: AnswerWriter, cleaned: CleanedItem) {
-    out.show(&cleaned, |cleaned| {
-        let row = row(&cleaned.item);
-        let name = printable(&cleaned.item.name);
-        match (cleaned.outcome, &cleaned.reason) {
+    out.show(&cleaned, CleanedItem::print);
+}
+
+impl CleanedItem {
+    /// Prints the outcome for people.
+    pub(crate) fn print(&self) {
+        let row = row(&self.item);
+        let name = printable(&self.item.name);
+        match (self.outcome, &self.reason) {
             (CleanOutcome::Listed | CleanOutcome::Selected, _) => say(row),
             (CleanOutcome::Removed, None) => say(format_args!("removed  {row}")),
             (CleanOutcome::Removed, Some(reason)) => {
@@ -245,7 +280,7 @@ fn show(out: AnswerWriter, cleaned: CleanedItem) {
                 complain(printable(&format!("{name} stays: {}", reason.as_deref().unwrap_or_default())));
             }
         }
-    });
+    }
 }
 
 /// Formats an item for a row of a table.

@@ -16,7 +16,9 @@ use nexus_project::{
         ContextView, CycleView, PlanDecided, PlanStarted, PlanUpdated, TaskAdded, TaskUpdated, TasksClosed,
     },
 };
-use nexus_tasks::{AgentView, LogEntryView, TaskCreated, TaskLanding, TaskRemoved, TaskReport, TaskRow};
+use nexus_tasks::{
+    AgentView, LogEntryView, QueueRow, TaskCreated, TaskLanding, TaskRemoved, TaskReport, TaskRow,
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
 use serde::Serialize;
 use serde_json::Value;
@@ -46,12 +48,14 @@ use crate::{
     output::{AnswerWriter, say, say_json},
     project::{ConformanceOutcome, FileSchema, ListedProjectTask, TaskPrompt},
     run::RunEvent,
+    serve::ServeEvent,
+    service::ServiceUnit,
     session::{ExportedMessage, ListedSession},
     setup::SetupReport,
     show::ShownRecords,
     skills::{ChangedSkill, HubLine, SkillText},
     status::Status,
-    task::{TaskArtifactText, TaskRunEvent, TaskWatchEvent},
+    task::{DequeuedTask, TaskArtifactText, TaskRunEvent, TaskWatchEvent},
     testbed::{ListedTrap, ProvenTrap, TestbedEvent},
     trigger::{CreatedWebhook, DeletedTrigger, FiredEvent},
     trust::{RemovedTrust, TrustedConfiguration},
@@ -202,6 +206,10 @@ outputs! {
     "project uninstall": Document [InstallReport];
     "run": Events [RunEvent];
     "schema output": List [PrintedSchema];
+    "serve": Events [ServeEvent];
+    "service install": Document [ServiceUnit];
+    "service status": List [ServiceUnit];
+    "service uninstall": Document [ServiceUnit];
     "session export": List [ExportedMessage];
     "session fork": Document [ListedSession];
     "session list": List [ListedSession];
@@ -216,11 +224,13 @@ outputs! {
     "skills update": List [ChangedSkill];
     "skills use": Document [SkillText];
     "status": Document [Status];
+    "task attach": Events [TaskRunEvent];
     "task cancel": Document [TaskReport];
     "task land": Document [TaskLanding];
     "task list": List [TaskRow];
     "task log": List [LogEntryView];
     "task new": Document [TaskCreated];
+    "task queue": List [QueueRow, DequeuedTask];
     "task remove": Document [TaskRemoved];
     "task reopen": Document [TaskReport];
     "task report": Document [WorkReport];

@@ -1,6 +1,7 @@
 //! `nexus task`: tasks, for a person at a terminal.
 
 mod create;
+mod queue;
 mod show;
 mod walk;
 mod watch;
@@ -15,7 +16,9 @@ use nexus_tasks::{
 };
 use serde_json::json;
 
-pub(crate) use self::{show::TaskArtifactText, walk::TaskRunEvent, watch::TaskWatchEvent};
+pub(crate) use self::{
+    queue::DequeuedTask, show::TaskArtifactText, walk::TaskRunEvent, watch::TaskWatchEvent,
+};
 use crate::{
     EXIT_FAILED,
     args::{ConfigArgs, TaskCommand},
@@ -35,8 +38,17 @@ pub(crate) async fn task(
         TaskCommand::New(args) => create::create(out, &configured(config)?, &args).await,
         TaskCommand::Run(args) => {
             let tasks = configured(config)?;
-            walk::walk(out, &tasks, &id(&tasks, &args.task).await?, &args).await
+            let task = id(&tasks, &args.task).await?;
+            match args.detach {
+                true => queue::detach(out, config, &tasks, &task).await,
+                false => walk::walk(out, &tasks, &task, &args).await,
+            }
         }
+        TaskCommand::Attach(args) => {
+            let tasks = unconfigured()?;
+            queue::attach(out, &tasks, &id(&tasks, &args.task).await?).await
+        }
+        TaskCommand::Queue(args) => queue::queue(out, &unconfigured()?, args).await,
         TaskCommand::Watch(args) => {
             let tasks = unconfigured()?;
             watch::watch(out, &tasks, &id(&tasks, &args.task).await?).await
@@ -131,7 +143,11 @@ async fn look(out: AnswerWriter, tasks: &Tasks, command: TaskCommand) -> Result<
             let task = tasks.store().open(&id(tasks, &task).await?)?;
             works::report(out, blocking(move || task_report(&task)).await?, output)?;
         }
-        TaskCommand::New(_) | TaskCommand::Run(_) | TaskCommand::Watch(_) => {}
+        TaskCommand::New(_)
+        | TaskCommand::Run(_)
+        | TaskCommand::Watch(_)
+        | TaskCommand::Attach(_)
+        | TaskCommand::Queue(_) => {}
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -46,6 +46,9 @@ pub(super) fn report(report: &TaskReport) -> String {
         format!("{} until {} for {}: {}", wait.agent, wait.until, wait.backends.join(", "), wait.reason)
     });
     row("waiting", &waits.collect::<Vec<_>>().join("\n"));
+    let queued =
+        report.queued.as_ref().map(|queued| format!("since {}, priority {}", queued.since, queued.priority));
+    row("queued", &queued.unwrap_or_default());
     row("questions", &report.questions.join("\n"));
     row("reason", report.reason.as_deref().unwrap_or_default());
     row("error", report.error.as_deref().unwrap_or_default());

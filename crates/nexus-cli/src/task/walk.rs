@@ -6,8 +6,8 @@ use std::{
 };
 
 use nexus_tasks::{
-    EntryView, StepEndWord, StepView, TaskOrchestrateRequest, TaskReport, TaskResult, TaskResultRequest,
-    TaskRunTurnRequest, TaskStatusWord, Tasks,
+    EntryView, QueueRow, StepEndWord, StepView, TaskOrchestrateRequest, TaskReport, TaskResult,
+    TaskResultRequest, TaskRunTurnRequest, TaskStatusWord, Tasks,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -45,6 +45,13 @@ pub(crate) enum TaskRunEvent {
         /// The step.
         step: StepView,
     },
+    /// The task was queued for a server.
+    Queued {
+        /// Its entry in the queue.
+        task: QueueRow,
+        /// True if this command started a server.
+        is_server_started: bool,
+    },
     /// The command ends.
     Result {
         /// Result of the task so far.
@@ -68,7 +75,7 @@ pub(super) async fn walk(
     let walk = TaskWalk { out, tasks, task };
     let walked = unless_stopped(walk.steps(args), async || note("reverting the step …")).await;
     let code = match walked {
-        Ok(is_well) => walk.end(is_well).await,
+        Ok(is_well) => show_result(out, tasks, task, is_well).await,
         Err(error) => Err(error),
     };
     // Stops background work, such as the map of the project.
@@ -87,7 +94,7 @@ impl TaskWalk<'_> {
                 TaskStatusWord::ClarificationNeeded => match answers.take().or_else(|| self.asked(&report)) {
                     Some(answers) => self.orchestrate(Some(answers)).await?,
                     None => {
-                        self.ask(&report);
+                        ask(self.out, &report);
                         return Ok(false);
                     }
                 },
@@ -100,18 +107,6 @@ impl TaskWalk<'_> {
                 status => return Ok(status == TaskStatusWord::Complete),
             }
         }
-    }
-
-    /// Prints the unanswered questions.
-    fn ask(&self, report: &TaskReport) {
-        let print = || {
-            report.questions.iter().for_each(|question| note(&format!("question: {question}")));
-            note(&format!(
-                "answer with `nexus task run {} --answer TEXT`, once for each question",
-                self.task
-            ));
-        };
-        self.out.event(|| TaskRunEvent::Questions { questions: report.questions.clone() }, print);
     }
 
     async fn orchestrate(&self, mut answers: Option<Vec<String>>) -> Result<(), CommandError> {
@@ -198,12 +193,30 @@ impl TaskWalk<'_> {
         }
         Some(answers)
     }
+}
 
-    async fn end(&self, is_well: bool) -> Result<ExitCode, CommandError> {
-        let request = TaskResultRequest { task_id: self.task.to_owned(), offset: 0 };
-        let result = self.tasks.result(request).await?;
-        let text = show::result(&result);
-        self.out.event(|| TaskRunEvent::Result { result }, || say(text));
-        Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
-    }
+/// Prints the unanswered questions of a task.
+pub(super) fn ask(out: AnswerWriter, report: &TaskReport) {
+    let print = || {
+        report.questions.iter().for_each(|question| note(&format!("question: {question}")));
+        note(&format!(
+            "answer with `nexus task run {} --answer TEXT`, once for each question",
+            report.task_id
+        ));
+    };
+    out.event(|| TaskRunEvent::Questions { questions: report.questions.clone() }, print);
+}
+
+/// Prints the result of a task so far. `is_well` decides about the exit code.
+pub(super) async fn show_result(
+    out: AnswerWriter,
+    tasks: &Tasks,
+    task_id: &str,
+    is_well: bool,
+) -> Result<ExitCode, CommandError> {
+    let request = TaskResultRequest { task_id: task_id.to_owned(), offset: 0 };
+    let result = tasks.result(request).await?;
+    let text = show::result(&result);
+    out.event(|| TaskRunEvent::Result { result }, || say(text));
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
 }

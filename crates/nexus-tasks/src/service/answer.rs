@@ -244,6 +244,9 @@ pub struct TaskReport {
     /// Agents that wait for the reset of a vendor's limit, and go on by themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<WaitView>,
+    /// Its entry in the queue of the home. A server runs queued tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued: Option<QueuedView>,
     /// Beginning of its goal.
     pub goal: String,
     /// The project.
@@ -457,6 +460,15 @@ pub struct QueuePage {
     pub tasks: Vec<QueueRow>,
     /// Errors of tasks that cannot be read.
     pub unreadable: Vec<String>,
+}
+
+/// Entry of a task in the queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QueuedView {
+    /// Tasks with a larger number run first.
+    pub priority: i32,
+    /// Time at which the task was queued, as `2026-01-31T12:00:00Z`.
+    pub since: String,
 }
 
 /// A queued task.

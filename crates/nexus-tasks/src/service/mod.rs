@@ -31,10 +31,10 @@ mod watch;
 pub use self::{
     answer::{
         AgentList, AgentView, AttemptView, BaselineOutcome, BaselineView, CommitView, CriterionState,
-        CriterionView, CursorView, EntryProgress, EntryView, LandingOutcome, LogEntryView, QueuePage, QueueRow, SpentView,
-        StepEndWord, StepView, TaskArtifact, TaskCreated, TaskFramed, TaskLanding, TaskLogPage, TaskPage,
-        TaskRemoved, TaskReport, TaskResult, TaskRow, TaskTurnReport, TierList, TierView, UnitEnd, UnitView,
-        VerdictView, VoteView,
+        CriterionView, CursorView, EntryProgress, EntryView, LandingOutcome, LogEntryView, QueuePage,
+        QueueRow, QueuedView, SpentView, StepEndWord, StepView, TaskArtifact, TaskCreated, TaskFramed,
+        TaskLanding, TaskLogPage, TaskPage, TaskRemoved, TaskReport, TaskResult, TaskRow, TaskTurnReport,
+        TierList, TierView, UnitEnd, UnitView, VerdictView, VoteView,
     },
     creation::{CreationProgress, TaskCreation},
     inner::TasksOptions,
@@ -42,8 +42,8 @@ pub use self::{
     request::{
         AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, TaskArtifactRequest, TaskCancelRequest,
         TaskCreateRequest, TaskLandRequest, TaskListRequest, TaskLogRequest, TaskOrchestrateRequest,
-        TaskQueueRequest, TaskRemoveRequest, TaskReopenRequest, TaskResultRequest, TaskRunTurnRequest, TaskStatusRequest,
-        TierListRequest, TierRegisterRequest,
+        TaskQueueRequest, TaskRemoveRequest, TaskReopenRequest, TaskResultRequest, TaskRunTurnRequest,
+        TaskStatusRequest, TierListRequest, TierRegisterRequest,
     },
     task_queue::{QueueEvent, TaskQueue},
     tasks::{TaskPrograms, Tasks},

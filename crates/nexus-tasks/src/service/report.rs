@@ -8,8 +8,8 @@ use nexus_mcp::page::{cut, cut_list, fitted, most_of};
 use super::{
     answer::{
         AttemptView, BaselineOutcome, BaselineView, CriterionState, CriterionView, CursorView, EntryProgress,
-        EntryView, SpentView, StepView, TaskReport, TaskRow, UnitEnd, UnitView, VerdictView, VoteView,
-        WaitView,
+        EntryView, QueuedView, SpentView, StepView, TaskReport, TaskRow, UnitEnd, UnitView, VerdictView,
+        VoteView, WaitView,
     },
     settle::end_in_words,
 };
@@ -80,6 +80,10 @@ impl ReportParts {
             running: progress.is_some(),
             progress: progress.map(|line| cut(line, most.min(300))),
             waiting: progress.map(|_| cut_waits(&self.waits, most)).unwrap_or_default(),
+            queued: data
+                .queued
+                .filter(|_| !state.is_final())
+                .map(|entry| QueuedView { priority: entry.priority, since: time(entry.since) }),
             goal: cut(&data.goal, most.min(300)),
             project: cut(&data.project.to_string_lossy(), most.max(60)),
             questions: questions.iter().map(|question| cut(question, most.max(500))).collect(),

@@ -276,7 +276,8 @@ impl TaskQueue {
                     });
                     for task in page.tasks {
                         let id = task.task_id;
-                        let working = running.values().filter(|run| !run.waits.load(Ordering::Acquire)).count();
+                        let working =
+                            running.values().filter(|run| !run.waits.load(Ordering::Acquire)).count();
                         if working >= self.at_once.get() {
                             break;
                         }
@@ -359,7 +360,8 @@ impl TaskQueue {
                 on_event(QueueEvent::Asks { task_id, questions });
             }
             RunEnd::Failed { error, has_advanced } => {
-                let before = failed.get(&task_id).filter(|_| !has_advanced).map_or(0, |failed| failed.failures);
+                let before =
+                    failed.get(&task_id).filter(|_| !has_advanced).map_or(0, |failed| failed.failures);
                 let failures = before + 1;
                 if failures >= MOST_FAILURES {
                     failed.remove(&task_id);

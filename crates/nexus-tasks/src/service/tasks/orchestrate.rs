@@ -73,7 +73,8 @@ impl TasksCore {
     /// Starts to frame a task, or returns its running job.
     pub(in crate::service) fn start_framing(&self, task: &Task) -> Result<Arc<TaskJob>, TaskError> {
         let (inner, framed) = (self.handle(), task.clone());
-        let run = move |cancel, progress| async move { inner.frame_if_due(&framed, &cancel, &progress).await };
+        let run =
+            move |cancel, progress| async move { inner.frame_if_due(&framed, &cancel, &progress).await };
         self.jobs.start(task, JobKind::Framing, "the task is prepared", run)
     }
 

@@ -88,7 +88,11 @@ impl Tasks {
 
 impl TasksCore {
     /// Starts the step that begins with `entry`, or returns the running job of the task.
-    pub(in crate::service) fn start_step(&self, task: &Task, entry: usize) -> Result<Arc<TaskJob>, TaskError> {
+    pub(in crate::service) fn start_step(
+        &self,
+        task: &Task,
+        entry: usize,
+    ) -> Result<Arc<TaskJob>, TaskError> {
         let (inner, stepping) = (self.handle(), task.clone());
         let run =
             move |cancel, progress| async move { inner.run_step(&stepping, entry, &cancel, &progress).await };
