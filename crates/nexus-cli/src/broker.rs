@@ -14,7 +14,7 @@ use nexus_broker::{
     LoggedEnvelope, MemoryIndex, Payload, PutOutcome, QueueStatus, SendOptions, Views, line,
     unreadable_records,
 };
-use nexus_files::{counted, rfc3339};
+use nexus_files::rfc3339;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -25,7 +25,7 @@ use crate::{
     broker_home::{self, BrokerHome, StoreChanges},
     broker_run::{BrokerEvent, BrokerRun},
     command_error::CommandError,
-    conversation, input,
+    input,
     interrupt::{self, Interrupts},
     output::{self, AnswerWriter, complain, printable, printable_lines, say, say_json},
     spoken_time::spoken_instant,

@@ -136,7 +136,7 @@ impl ServerParts<'_> {
         files: &str,
         address: SocketAddr,
         own: &ServerFile,
-    ) -> Result<HttpServer<S>, String> {
+    ) -> Result<HttpServer, String> {
         let path = ServerFile::token_path(self.home, files);
         let token = HttpToken::load_or_create(&path).map_err(|error| with_causes(&error))?;
         let server = HttpServer::bind(tools, HttpSettings::new(address, token)).await;

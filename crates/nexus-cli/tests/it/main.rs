@@ -66,6 +66,7 @@ mod record;
 #[cfg(target_os = "linux")]
 mod recorded;
 #[cfg(all(target_os = "linux", feature = "demo"))]
+mod serve;
 mod setup;
 #[cfg(all(target_os = "linux", feature = "login"))]
 mod shared_login_real;
