@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     store::Task,
-    task_error::TaskError,
+    task_error::{TaskError, TaskErrorKind},
     task_state::{TaskStatus, TaskStatusWord},
 };
 
@@ -57,26 +57,44 @@ impl QueueRun {
         let mut has_advanced = false;
         let ended = self.steps(&mut has_advanced).await;
         self.waits.store(false, Ordering::Release);
-        ended.unwrap_or_else(|error| RunEnd::Failed { error, has_advanced })
+        match ended {
+            Ok(end) => end,
+            // The server stops its jobs. The task stays queued.
+            Err(error) if self.drain.is_cancelled() && error.kind == TaskErrorKind::Interrupted => {
+                RunEnd::Drained
+            }
+            Err(error) => self.end_elsewhere().await.unwrap_or(RunEnd::Failed { error, has_advanced }),
+        }
+    }
+
+    /// Returns the end of a task that another program ended or took off the queue, which is no failure.
+    async fn end_elsewhere(&self) -> Option<RunEnd> {
+        let task = self.core.open(&self.task_id).await.ok()?;
+        let (state, data) = read(&task, Task::data).await.ok()?;
+        match state.status.word() {
+            status if status.is_final() => Some(RunEnd::Ended(status)),
+            _ if data.queued.is_none() => Some(RunEnd::Dequeued),
+            _ => None,
+        }
     }
 
     async fn steps(&self, has_advanced: &mut bool) -> Result<RunEnd, TaskError> {
         loop {
             let task = self.core.open(&self.task_id).await?;
             let (state, data) = read(&task, Task::data).await?;
-            let is_queued = data.queued.is_some();
+            let status = state.status.word();
             let job = match state.status {
-                _ if !is_queued => return Ok(RunEnd::Dequeued),
-                TaskStatus::ClarificationNeeded { questions } => return Ok(RunEnd::Asks(questions)),
-                _ if state.status.word().is_final() => {
+                _ if status.is_final() => {
                     read(&task, |task| dequeue(task, None)).await?;
-                    return Ok(RunEnd::Ended(state.status.word()));
+                    return Ok(RunEnd::Ended(status));
                 }
+                _ if data.queued.is_none() => return Ok(RunEnd::Dequeued),
+                TaskStatus::ClarificationNeeded { questions } => return Ok(RunEnd::Asks(questions)),
                 _ if self.drain.is_cancelled() => return Ok(RunEnd::Drained),
                 // A failure of an earlier job was reported when it happened.
                 _ => {
                     self.core.jobs.take_failure(task.id());
-                    match (self.core.jobs.of(task.id()), &state.status) {
+                    match (self.core.jobs.of(task.id()), state.status) {
                         // A caller in this process started it.
                         (Some(job), _) => job,
                         (None, TaskStatus::Active { cursor }) => self.core.start_step(&task, cursor.entry)?,
@@ -150,4 +168,47 @@ fn agents_at_work(events: &[WorkspaceEvent]) -> HashSet<&str> {
         }
     }
     agents
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn log(events: &[(&str, serde_json::Value)]) -> Vec<WorkspaceEvent> {
+        let event = |(number, (kind, data)): (usize, &(&str, serde_json::Value))| WorkspaceEvent {
+            sequence: number as u64,
+            time: SystemTime::UNIX_EPOCH,
+            kind: (*kind).to_owned(),
+            data: data.clone(),
+        };
+        events.iter().enumerate().map(event).collect()
+    }
+
+    fn waits(agent: &str, until: &str) -> (&'static str, serde_json::Value) {
+        ("wait_began", json!({ "agent": agent, "until": until, "backends": ["a"], "reason": "limit" }))
+    }
+
+    #[test]
+    fn a_task_waits_if_each_agent_at_work_waits_and_until_the_first_of_them() {
+        let (ten, eleven) = ("2026-05-04T10:00:00Z", "2026-05-04T11:00:00Z");
+        let began = |agent: &str| ("agent_began", json!({ "agent": agent }));
+        let step = ("step_began", json!({}));
+        let mut events = vec![step.clone(), began("seat 1"), began("seat 2"), waits("seat 1", eleven)];
+        assert_eq!(all_wait_until(&log(&events)), None, "the other seat works");
+        events.push(waits("seat 2", ten));
+        assert_eq!(all_wait_until(&log(&events)).as_deref(), Some(ten));
+        events.push(("wait_ended", json!({ "agent": "seat 2" })));
+        assert_eq!(all_wait_until(&log(&events)), None);
+        events.push(("turn_ended", json!({ "agent": "seat 2" })));
+        assert_eq!(all_wait_until(&log(&events)).as_deref(), Some(eleven), "the other seat has ended");
+        events.push(step);
+        assert_eq!(all_wait_until(&log(&events)), None, "a new attempt begins");
+        // The orchestrator has no event of its beginning.
+        let framing = [("framing_began", json!({})), waits("orchestrator", ten)];
+        assert_eq!(all_wait_until(&log(&framing)).as_deref(), Some(ten));
+    }
 }

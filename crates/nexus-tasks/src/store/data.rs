@@ -227,3 +227,23 @@ impl WorkData<TaskState> for TaskData {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_queued_task_has_the_version_of_the_queue() {
+        let mut data = TaskData::new("goal", "/project", TaskSettings::default());
+        let unqueued = serde_json::to_value(&data).unwrap();
+        assert!(unqueued["version"] == 1 && unqueued.get("queued").is_none(), "{unqueued}");
+        data.set_queued(Some(QueueEntry { priority: 3, since: SystemTime::UNIX_EPOCH }));
+        let queued = serde_json::to_value(&data).unwrap();
+        assert!(queued["version"] == 2 && queued["queued"]["priority"] == 3, "{queued}");
+        assert_eq!(data.fault(&TaskState::new()), None);
+        data.set_queued(None);
+        assert_eq!(serde_json::to_value(&data).unwrap(), unqueued);
+        data.version = 3;
+        assert!(data.fault(&TaskState::new()).unwrap().contains("supports 1 to 2"));
+    }
+}
