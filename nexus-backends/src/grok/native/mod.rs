@@ -55,6 +55,7 @@ const EFFORTS: [Effort; 4] = [Effort::Low, Effort::Medium, Effort::High, Effort:
 
 /// Shape of the requests to every model.
 const SHAPE: Shape = Shape {
+    // The vendor's program sends the system text as a message, and never uses `instructions`.
     system: SystemPosition::SystemMessage,
     text: TextShape::Plain,
     tools: ToolPosition::Field,
