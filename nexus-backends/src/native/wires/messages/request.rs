@@ -281,6 +281,7 @@ fn model(into: &mut Vec<u8>, items: &[&Item]) {
                     into.extend_from_slice(sealed.json.as_bytes());
                 }
                 Item::Call { id, name, arguments, .. } => {
+                    // The request must be valid JSON, although the arguments that a model writes may not be.
                     let text =
                         json_arguments(arguments).map_or(Cow::Borrowed(arguments.as_str()), Cow::Owned);
                     let input = RawValue::from_string(text.into_owned())
