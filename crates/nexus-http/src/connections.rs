@@ -159,7 +159,7 @@ impl Connections {
     /// Serves one more connection.
     pub(crate) fn take<H: RequestHandler>(&mut self, stream: TcpStream, handler: &Arc<H>) {
         let connection = Arc::new(HttpConnection::new(Arc::clone(&self.permits)));
-        // Weak, so that a connection that has ended needs no removal from the list.
+        // Weak, so that the list shows which connections have ended.
         self.strangers.push_back(Arc::downgrade(&connection));
         let (handler, limits) = (Arc::clone(handler), self.limits);
         self.open.push(Box::pin(async move {

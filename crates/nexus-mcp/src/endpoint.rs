@@ -149,7 +149,7 @@ impl Endpoint {
             "ping" => Reply::result(id, wire::nothing(meta)),
             "tools/list" => match params.get("cursor") {
                 None | Some(Value::Null) => {
-                    // Backends send the prompt only after the vendor's program has listed the tools.
+                    // Some backends send the prompt only after the vendor's program has listed the tools.
                     if let ServedTools::Session(tools) = &self.served {
                         tools.activity().listed();
                     }

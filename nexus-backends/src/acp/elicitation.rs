@@ -110,7 +110,7 @@ fn fields(schema: &Value, left_out: &mut Vec<String>) -> Result<Vec<QuestionFiel
         let is_required = required.contains(name.as_str());
         match field(name, property) {
             Some(field) => fields.push(field.required(is_required)),
-            // The agent would reject an answer without this field, so a form without it cannot be answered.
+            // An answer without a required field is invalid, so the form could not be answered.
             None if is_required => {
                 let reason = format!("the type of the field {:?} is not known", shown(name));
                 return Err(ElicitationFault::Unknown(reason));

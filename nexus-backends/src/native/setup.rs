@@ -227,7 +227,7 @@ impl TurnLoop<'_> {
             (None, Some(remedy)) => return Err(Failure::new(ErrorKind::Unauthenticated, remedy)),
             (None, None) => None,
         };
-        // Redact first, because an error about the credential may quote it.
+        // Redact first, before anything can report an error about the credential.
         self.hide(credential.as_ref());
         self.accept(credential.as_ref())?;
         Ok(BorrowedCredential { credential, renewal: Renewal::default() })

@@ -195,7 +195,7 @@ impl LendingClient {
 
     /// Waits before a stream is opened again soon after the last one. A server can ask for that without a pause.
     async fn pause_before_stream(&self) {
-        // A block of its own, because the lock must not be taken across the sleep.
+        // A block of its own, so that the lock is released before the sleep.
         let pause = {
             let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
             let now = Instant::now();
