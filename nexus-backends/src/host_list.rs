@@ -32,6 +32,7 @@ impl HostList {
 
     /// Returns the network of these hosts. `None` for an empty list.
     pub(crate) fn network(&self) -> Option<SandboxNetwork> {
+        // `check` has rejected lists with faults. An error would only leave the sandbox without a network.
         let hosts = self.parsed().ok().filter(|hosts| !hosts.is_empty())?;
         Some(SandboxNetwork::new(hosts))
     }
@@ -52,6 +53,7 @@ fn encoded(entry: &str) -> String {
     if entry.is_ascii() {
         return entry.to_owned();
     }
+    // Programs request a name in its ASCII form, so the entry needs this form too.
     let (wildcard, rest) = entry.strip_prefix("*.").map_or(("", entry), |rest| ("*.", rest));
     let (host, port) = rest.split_at(rest.find(':').unwrap_or(rest.len()));
     match Host::parse(host) {
@@ -124,6 +126,7 @@ impl TurnNetwork {
                 warnings.push(self.warning(one));
             }
         }
+        // True only in the call that exceeds the bound, so this warning comes once.
         if known <= MAX_WARNINGS && reported.len() > MAX_WARNINGS {
             warnings.push(format!(
                 "{} was refused connections to {} more hosts; this turn reports no further ones",

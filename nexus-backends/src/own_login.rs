@@ -95,6 +95,7 @@ impl OwnLogin {
                           vendor and to this machine";
             return Err(SettingsError::new("base_url", reason));
         }
+        // Follows the check above, which also protects a shared login.
         if let Some(shared) = context.shared_logins.get(self.word) {
             return Ok(Arc::clone(shared));
         }
@@ -107,6 +108,7 @@ impl OwnLogin {
     /// Returns true if a server may receive the token: the vendor's own over TLS, or one on this machine.
     fn may_be_sent_to(self, url: &str) -> bool {
         url::Url::parse(url).is_ok_and(|url| {
+            // Only on this machine can a token pass without TLS.
             is_loopback(&url) || (url.scheme() == "https" && url.host_str() == Some(self.host))
         })
     }

@@ -58,6 +58,7 @@ impl Prices {
                 ("cached", prices.cached),
                 ("cache_write", prices.cache_write),
             ];
+            // Also rejects NaN, which no range contains.
             let is_wrong = |price: f64| !(0.0..=HIGHEST).contains(&price);
             if let Some((member, _)) = members.iter().find(|(_, price)| price.is_some_and(is_wrong)) {
                 let reason = "must be a number of US dollars for a million tokens, from 0 to 1000000";
@@ -103,6 +104,7 @@ impl Prices {
 impl ModelPrices {
     /// Returns the cost of these tokens. The counts of a [`Usage`] share no token, so each is counted once.
     fn usd(&self, usage: &Usage) -> Option<Usd> {
+        // Without a number of input tokens, the sum would be too low.
         usage.all_input_tokens()?;
         let output = usage.all_output_tokens()?;
         let part = |tokens: Option<u64>, price: f64| tokens.unwrap_or(0) as f64 * price / TOKENS;

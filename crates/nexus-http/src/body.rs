@@ -40,6 +40,7 @@ pub async fn read_body(
         if bytes > max_bytes {
             return Err(BodyError::TooLarge);
         }
+        // While this waits, nothing more is read, so TCP slows the client down.
         if let Some(memory) = &mut memory {
             memory.grow_to(bytes).await?;
         }

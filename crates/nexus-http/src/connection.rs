@@ -50,6 +50,7 @@ impl HttpConnection {
     }
 
     pub(crate) fn evict(&self) {
+        // Unlike `notify_waiters`, this also wakes a connection that does not wait yet.
         self.evicted.notify_one();
     }
 
@@ -59,6 +60,7 @@ impl HttpConnection {
             () = sleep_until(deadline) => {}
             () = self.evicted.notified() => {}
         }
+        // Admitted meanwhile, so neither the deadline nor the eviction applies any more.
         if self.is_admitted() {
             std::future::pending::<()>().await;
         }

@@ -133,10 +133,12 @@ impl Connections {
             return Some(left);
         }
         self.rests_until = None;
+        // A limit of zero would never accept a connection.
         let most = self.limits.max_strangers.max(1);
         if self.strangers.len() < most {
             return None;
         }
+        // Only with a full list, so that the cost is spread over many connections.
         self.strangers.retain(|stranger| stranger.upgrade().is_some_and(|stranger| !stranger.is_admitted()));
         if self.strangers.len() < most {
             return None;
@@ -157,6 +159,7 @@ impl Connections {
     /// Serves one more connection.
     pub(crate) fn take<H: RequestHandler>(&mut self, stream: TcpStream, handler: &Arc<H>) {
         let connection = Arc::new(HttpConnection::new(Arc::clone(&self.permits)));
+        // Weak, so that the list shows which connections have ended.
         self.strangers.push_back(Arc::downgrade(&connection));
         let (handler, limits) = (Arc::clone(handler), self.limits);
         self.open.push(Box::pin(async move {

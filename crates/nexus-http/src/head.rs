@@ -10,6 +10,7 @@ pub fn only(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (Some(value), None) => value.to_str().ok(),
+        // A header that occurs twice is ambiguous, so it counts as missing.
         _ => None,
     }
 }

@@ -104,6 +104,7 @@ impl<H: RequestHandler> BoundedServer<H> {
                 Err(error) if is_of_connection(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
+                    // Without a free descriptor, for example, every further attempt fails at once.
                     self.connections.rest_for(ACCEPT_PAUSE);
                 }
             },

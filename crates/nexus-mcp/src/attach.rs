@@ -70,6 +70,7 @@ pub async fn attach(
     let running = ServerFile::running(home, name)?;
     let token = HttpToken::load(&ServerFile::token_path(home, name))?;
     let reached = TcpStream::connect(running.address).await;
+    // Only a check, because each message later gets a connection of its own.
     drop(reached.map_err(|error| AttachError::Unreachable(running.clone(), error))?);
     let (input, output) = own_streams()?;
     let mut lines = read_lines(BufReader::new(input))?;
@@ -83,6 +84,7 @@ pub async fn attach(
             biased;
             () = &mut ended => break StdioEnd::Asked,
             error = writer.failed() => break StdioEnd::OutputFailed(error),
+            // Remove finished exchanges, or the set would grow with every message.
             Some(_) = carried.join_next() => continue,
             line = lines.recv() => line,
         };
@@ -143,6 +145,7 @@ impl Carrier {
         };
         let end = CancelToken::new();
         if let Some(id) = &id {
+            // Before the request is sent, so that a cancellation that follows at once finds it.
             lock(&self.waiting).insert(id.clone(), end.clone());
         }
         let carried = tokio::select! {
@@ -189,6 +192,7 @@ impl Carrier {
         tokio::select! {
             biased;
             passed = &mut exchange => passed,
+            // The connection may end first. The exchange then still reads the part that has arrived.
             _ = connection => exchange.await,
         }
     }
@@ -200,6 +204,7 @@ impl Carrier {
         let is_stream = kind.starts_with("text/event-stream");
         if !is_stream && !kind.starts_with("application/json") {
             return match status {
+                // The server accepts a notification with an empty answer.
                 status if status.is_success() => Ok(()),
                 StatusCode::UNAUTHORIZED => Err(io::Error::other("it does not know the token of this home")),
                 status => Err(io::Error::other(format!("it answered {status}"))),
@@ -244,6 +249,7 @@ impl EventStreamParser {
             }
             used += end + 1;
         }
+        // One removal per piece: the rest moves once, not with each line.
         self.0.drain(..used);
         if self.0.len() > MAX_EVENT_BYTES {
             return Err(io::Error::other("its answer is too large"));

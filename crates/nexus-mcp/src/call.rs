@@ -79,6 +79,7 @@ impl RunningCall {
     /// Waits until the call is answered or `end` is cancelled.
     pub(crate) async fn wait(mut self, end: CancelToken) {
         let began = Instant::now();
+        // In the past, so that the first news is reported at once.
         let mut last_line = began.checked_sub(PROGRESS_PAUSE).unwrap_or(began);
         let (mut count, mut is_new) = (0, false);
         let mut ended = Box::pin(end.cancelled());
@@ -101,6 +102,7 @@ impl RunningCall {
                     self.ask_for_roots(question);
                 }
                 Ok(()) = self.lines.changed() => is_new = true,
+                // The protocol allows progress only for a request that has a token.
                 () = sleep_until(next_line), if self.meta.progress_token.is_some() => {
                     (count, is_new, last_line) = (count + 1, false, Instant::now());
                     self.tell_progress(count, began.elapsed());
@@ -115,6 +117,7 @@ impl RunningCall {
     }
 
     async fn answer(mut self, result: CallToolResult) {
+        // Before the send, which may wait: the call is complete and must no longer count as cancelled.
         self.waiting.disarm();
         let result = wire::in_revision(result, &self.meta);
         send(&self.messages, wire::result_message(self.id.clone(), result)).await;
@@ -131,6 +134,7 @@ impl RunningCall {
 
     fn ask_for_roots(&self, question: RootsQuestion) {
         let (questions, messages) = (Arc::clone(&self.questions), self.messages.clone());
+        // In a task of its own, because `wait` must poll the call meanwhile.
         tokio::spawn(async move {
             let mut asked = questions.begin();
             let ask = async {
@@ -151,6 +155,7 @@ impl RunningCall {
         };
         self.context.defer();
         send(&self.messages, wire::result_message(self.id.clone(), created)).await;
+        // Only now: a client without the id could neither fetch the answer nor cancel the call.
         self.waiting.disarm();
         let running = std::mem::replace(&mut self.running, Box::pin(std::future::pending()));
         let meta = self.meta.clone();

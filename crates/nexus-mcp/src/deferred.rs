@@ -56,6 +56,7 @@ impl DeferredCalls {
     ) -> Option<(String, CreateTaskResult)> {
         let now = SystemTime::now();
         let mut calls = self.lock();
+        // Expired calls are removed only here. They use memory until then, but need no timer.
         calls.retain(|_, call| now.duration_since(call.began).unwrap_or_default() < KEPT);
         if calls.len() >= MAX_KEPT {
             let ended = calls.iter().filter(|(_, call)| !matches!(call.state, DeferredState::Working));

@@ -149,6 +149,7 @@ impl Endpoint {
             "ping" => Reply::result(id, wire::nothing(meta)),
             "tools/list" => match params.get("cursor") {
                 None | Some(Value::Null) => {
+                    // Some backends send the prompt only after the vendor's program has listed the tools.
                     if let ServedTools::Session(tools) = &self.served {
                         tools.activity().listed();
                     }
@@ -168,6 +169,7 @@ impl Endpoint {
                 let served =
                     "initialize, server/discover, ping, tools/list, tools/call, tasks/get, tasks/cancel";
                 let mut named = other.to_owned();
+                // The name is the client's, and may have any length.
                 named.truncate(named.floor_char_boundary(100));
                 let problem = format!("unknown method {named:?}; the server supports {served}");
                 Reply::error(id, ErrorData::new(ErrorCode::METHOD_NOT_FOUND, problem, None), names_itself)
@@ -196,6 +198,7 @@ impl Endpoint {
             let result = wire::in_revision(wire::called(CallAnswer::error(problem)), &meta);
             Reply::result(id.clone(), result)
         };
+        // This function never waits, so a call beyond the limit is refused.
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             return refuse(format!(
                 "{MAX_CALLS} calls are running, which is the limit: call {tool} again soon"
@@ -240,6 +243,7 @@ impl Endpoint {
                 };
                 let (service, name, of_call) = (Arc::clone(service), tool.clone(), context.clone());
                 let task = tokio::spawn(async move {
+                    // The permit belongs to the work, which continues after its client has left.
                     let _permit = permit;
                     service.call(&name, arguments, of_call).await
                 });
@@ -248,6 +252,7 @@ impl Endpoint {
             }
         };
         let (messages, unread) = mpsc::channel(UNREAD_MESSAGES);
+        // Before the reply is returned, so that a cancellation that follows at once finds the call.
         let waiting = self.in_flight.begin(&client.session, &id);
         let call = RunningCall {
             id,

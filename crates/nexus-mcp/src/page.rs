@@ -78,7 +78,9 @@ pub fn page<T: Serialize>(
     let mut bytes = 0;
     let left = items.into_iter().skip(usize::try_from(offset).unwrap_or(usize::MAX));
     for (next, item) in (offset..).zip(left) {
+        // One more byte for the comma between two items.
         bytes += json_bytes(&item) + 1;
+        // At least one item per page, because a client could not get beyond an empty page.
         if bytes > room && !shown.is_empty() {
             return (shown, Some(next));
         }
@@ -96,6 +98,7 @@ pub fn text_page(text: &str, offset: u64, room: usize) -> (&str, Option<u64>) {
     for character in text[start..].chars() {
         let bytes = match character {
             '"' | '\\' | '\n' | '\r' | '\t' => 2,
+            // JSON writes other control characters as `\u00XX`.
             character if character.is_control() => 6,
             character => character.len_utf8(),
         };

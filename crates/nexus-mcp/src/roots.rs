@@ -66,6 +66,7 @@ impl RootsSource {
             Self::None => ClientRoots::NotOffered,
             Self::Known(roots) => roots.clone(),
             Self::Asked(questions, known) => {
+                // Locked until the answer arrives, so that concurrent questions of a call cause one request.
                 let mut known = known.lock().await;
                 if let Some(roots) = &*known {
                     return roots.clone();

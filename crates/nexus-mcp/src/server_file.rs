@@ -103,6 +103,7 @@ impl ServerFile {
         let Some(lock) = FileLock::lock(&path, PATIENCE).map_err(fail(path))? else {
             return Err(ServerFileError::Running { running: place.read().ok() });
         };
+        // The file of a dead server would lead clients to an address that is no longer ours.
         match fs::remove_file(place.file("json")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(fail(place.file("json"))(error));
@@ -140,6 +141,7 @@ impl ServerFile {
         let place = ServerPaths::new(home, name);
         let path = place.file("json");
         let lock = place.file("lock");
+        // The lock decides, because the file of a killed server remains.
         let is_running =
             FileLock::is_locked(&lock).map_err(|source| ServerFileError::File { path: lock, source })?;
         if !is_running {

@@ -89,6 +89,7 @@ pub fn own_streams() -> io::Result<(std::fs::File, std::fs::File)> {
     let input = fcntl_dupfd_cloexec(stdio::stdin(), LOWEST)?;
     let output = fcntl_dupfd_cloexec(stdio::stdout(), LOWEST)?;
     stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
+    // Other code of this process may print, which would corrupt the lines for the client.
     stdio::dup2_stdout(stdio::stderr())?;
     Ok((input.into(), output.into()))
 }

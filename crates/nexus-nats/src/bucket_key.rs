@@ -104,6 +104,7 @@ impl BucketKey {
         value: Bytes,
         time_limit: Option<Duration>,
     ) -> Result<Option<u64>, NatsError> {
+        // The server compares the revision itself, so only one of several writers succeeds.
         let message = PublishMessage::build().payload(value).expected_last_subject_sequence(expected);
         let message = match time_limit {
             Some(time) => message.ttl(time),

@@ -69,17 +69,21 @@ pub enum BucketChange {
 impl BucketWatch {
     /// Opens a watch over the keys that match a pattern.
     pub async fn open(nats: &NatsConnection, bucket: &'static str, keys: &str) -> Result<Self, NatsError> {
+        // Before the subscription, so that `next` notices every later reconnect.
         let connection = connection(nats);
         let inbox = nats.client().new_inbox();
+        // Subscribe first, because the consumer delivers as soon as it exists.
         let subscriber = nats.client().subscribe(inbox.clone()).await.map_err(NatsError::unclear)?;
         let config = push::Config {
             deliver_subject: inbox,
             filter_subject: key_subject(bucket, keys),
             deliver_policy: DeliverPolicy::LastPerSubject,
+            // Acknowledgements would need a permission of their own.
             ack_policy: AckPolicy::None,
             max_deliver: 1,
             idle_heartbeat: HEARTBEAT,
             inactive_threshold: GONE,
+            // The watch is opened again after any loss, so its consumer needs neither copies nor a file.
             num_replicas: 1,
             memory_storage: true,
             ..push::Config::default()
@@ -119,6 +123,7 @@ impl BucketWatch {
             }
             let message = match tokio::time::timeout(LOOK, self.subscriber.next()).await {
                 Ok(message) => message.ok_or("the connection ended")?,
+                // The server repeats nothing that it sent during the interruption.
                 Err(_elapsed) if connection(&self.nats) != self.connection => {
                     return Err("the connection is another one".to_owned());
                 }
@@ -132,6 +137,8 @@ impl BucketWatch {
                 None => return self.take(message),
                 Some(StatusCode::IDLE_HEARTBEAT) => {
                     let last = message.headers.as_ref().and_then(|headers| headers.get(NATS_LAST_CONSUMER));
+                    // A heartbeat contains the number of the last message. So it reveals a loss even if nothing
+                    // follows.
                     if last.is_none_or(|last| last.as_str() != self.received.to_string()) {
                         return Err("a change was missed".to_owned());
                     }

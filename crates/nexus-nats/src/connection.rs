@@ -151,6 +151,7 @@ impl NatsConnection {
             // `biased`: an answer shows that the server permitted the request, so it counts before a refusal of the
             // subject.
             biased;
+            // Longer than the client's own limit, so that normally the client's error is returned.
             stored = timeout(ACK_TIME + Duration::from_secs(1), publish) => {
                 stored.unwrap_or_else(|_elapsed| Err(NatsStoreError::Unclear("the servers did not answer".to_owned())))
             }
@@ -246,6 +247,7 @@ fn with_events(options: ConnectOptions, inbox: String, refused: &Arc<RefusedSubj
         .custom_inbox_prefix(inbox)
         .connection_timeout(CONNECT_TIME)
         .ping_interval(PING_INTERVAL)
+        // A full subscription drops messages, which only an event reports.
         .subscription_capacity(1 << 16)
         .client_capacity(1 << 13)
         .event_callback(move |event| {

@@ -65,6 +65,7 @@ impl RefusedSubjects {
                 seen.subscribe.push_front(subject);
             }
         }
+        // Unlock first, because the woken tasks take the lock.
         drop(seen);
         self.changed.notify_waiters();
     }
@@ -79,6 +80,7 @@ impl RefusedSubjects {
     pub(crate) async fn next(&self, since: Instant, is_ours: impl Fn(&str) -> bool, inbox: &str) -> String {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
+            // Register before the check, so that a refusal in between is not missed.
             changed.as_mut().enable();
             if let Some(subject) = self.find(since, &is_ours, inbox) {
                 return subject;

@@ -57,6 +57,7 @@ impl NatsSettings {
             }
             Some(NatsCredentials::Password { user, file }) => {
                 let password = std::fs::read_to_string(file).map_err(unread(file))?;
+                // Editors end a file with a line break, but spaces may belong to the password.
                 let password = password.trim_end_matches(['\r', '\n']).to_owned();
                 ConnectOptions::with_user_and_password(user.clone(), password)
             }

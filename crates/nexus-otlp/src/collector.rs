@@ -49,6 +49,7 @@ impl FromStr for Collector {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(CollectorError::NoHttp);
         }
+        // Rejected, because logs and errors show the URL.
         if !url.username().is_empty() || url.password().is_some() {
             return Err(CollectorError::Credentials);
         }

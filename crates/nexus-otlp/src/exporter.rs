@@ -155,6 +155,7 @@ impl Exporter {
     /// [`ExportError::NotTaken`] or [`ExportError::Late`]. The message contains no header.
     pub async fn shut_down(self, patience: Duration) -> Result<(), ExportError> {
         let Self { traces, metrics, sender, count, .. } = self;
+        // The SDK blocks its thread until the requests end, and these run on this runtime.
         let flush = run_blocking(move || {
             let traces = traces.shutdown_with_timeout(patience);
             let metrics = metrics.shutdown_with_timeout(patience);
@@ -162,6 +163,7 @@ impl Exporter {
         });
         let flushed = tokio::time::timeout(patience, flush).await;
         let error = match (sender.problem(), flushed) {
+            // The collector's answer explains more than the error of the SDK.
             (Some(problem), _) => Some(ExportError::NotTaken(problem)),
             (None, Ok(Ok(Ok(())))) => None,
             (None, Ok(Ok(Err(error)))) => Some(ExportError::NotTaken(error.to_string())),

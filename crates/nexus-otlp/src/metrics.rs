@@ -56,6 +56,7 @@ impl MetricsLayer {
         if let Some(known) = instruments.get(&measurement.name) {
             return Some(known.clone());
         }
+        // Instruments are never removed, so generated names would use up memory.
         if measurement.name.is_empty() || instruments.len() >= MAX_INSTRUMENTS {
             return None;
         }
@@ -131,6 +132,7 @@ impl Visit for Measurement {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
+        // Attributes of OpenTelemetry have no unsigned numbers.
         self.record_i64(field, i64::try_from(value).unwrap_or(i64::MAX));
     }
 
@@ -146,6 +148,7 @@ impl Visit for Measurement {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // `tracing` also passes fields written with `%` to this function.
         self.record_str(field, &format!("{value:?}"));
     }
 }

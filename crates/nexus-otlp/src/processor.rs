@@ -88,6 +88,7 @@ impl<P> GenAiProcessor<P> {
         ];
         let attributes: Vec<KeyValue> = shared.iter().filter_map(|key| value(key)).cloned().collect();
         let took = span.end_time.duration_since(span.start_time).unwrap_or_default();
+        // The conventions give an error type to the duration only, not to the tokens.
         let with_error: Vec<KeyValue> = attributes.iter().chain(value("error.type")).cloned().collect();
         self.duration.record(took.as_secs_f64(), &with_error);
         for (kind, key) in [("input", "gen_ai.usage.input_tokens"), ("output", "gen_ai.usage.output_tokens")]
@@ -122,6 +123,7 @@ impl<P: SpanProcessor> SpanProcessor for GenAiProcessor<P> {
         }
         span.attributes = attributes;
         self.measure(&span);
+        // The batch processor drops spans that are not sampled, so these must not count as lost.
         if span.span_context.is_sampled() {
             self.count.ended();
         }

@@ -58,6 +58,7 @@ impl Sender {
             .collect();
         let plan = ClientPlan::new(&Network::default(), &context, CONNECT);
         let plan = plan.map_err(|error| error.to_string())?;
+        // A proxy on another machine could not reach a collector on this one.
         let plan = if collector.is_loopback() { plan.without_proxies() } else { plan };
         let client = plan.build(collector.is_tls()).map_err(|error| error.to_string())?;
         Ok(Self { client, runtime, problems: Arc::default(), count })
@@ -107,6 +108,7 @@ impl HttpClient for Sender {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let path = request.uri().path().to_owned();
         let sent = send(self.client.clone(), request);
+        // The SDK calls this function on a thread of its own, outside of any Tokio runtime.
         let outcome = match self.runtime.spawn(async { tokio::time::timeout(REQUEST, sent).await }).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_late)) => Err("the collector does not answer in time".into()),
@@ -141,6 +143,7 @@ async fn send(client: Client, request: Request<Bytes>) -> Result<Response<Bytes>
     }
     let body = match read_whole(answer, MAX_ANSWER_BYTES).await {
         Ok(body) => Bytes::copy_from_slice(&body),
+        // The status alone shows if the request succeeded.
         Err(ReadError::TooLarge) => Bytes::new(),
         Err(ReadError::Broken(problem)) => return Err(problem.into()),
     };

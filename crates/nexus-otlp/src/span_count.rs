@@ -59,6 +59,7 @@ impl<E: SpanExporter> SpanExporter for CountingExporter<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = u64::try_from(batch.len()).unwrap_or(u64::MAX);
         self.next.export(batch).await?;
+        // Counted only after success, because the SDK does not send a failed batch again.
         self.count.taken.fetch_add(spans, Ordering::Relaxed);
         Ok(())
     }

@@ -125,6 +125,7 @@ impl KnownAgent {
 
     fn level(&self, access: ToolAccess) -> Level {
         let at = ToolAccess::ALL.iter().position(|level| *level == access);
+        // A level that the table does not contain counts as not enforced.
         at.and_then(|at| self.levels.get(at).copied()).unwrap_or(Level::NotKept)
     }
 }

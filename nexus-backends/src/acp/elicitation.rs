@@ -98,6 +98,7 @@ fn fields(schema: &Value, left_out: &mut Vec<String>) -> Result<Vec<QuestionFiel
         None | Some(Value::Null) => &no_names,
         Some(names) => names.as_array().ok_or(ElicitationFault::Malformed)?,
     };
+    // Check before the lists are copied, because the agent chooses their length.
     if properties.len().max(required.len()) > MAX_QUESTION_FIELDS {
         let reason = format!("the form has more than {MAX_QUESTION_FIELDS} fields");
         return Err(ElicitationFault::Unknown(reason));
@@ -109,6 +110,7 @@ fn fields(schema: &Value, left_out: &mut Vec<String>) -> Result<Vec<QuestionFiel
         let is_required = required.contains(name.as_str());
         match field(name, property) {
             Some(field) => fields.push(field.required(is_required)),
+            // An answer without a required field is invalid, so the form could not be answered.
             None if is_required => {
                 let reason = format!("the type of the field {:?} is not known", shown(name));
                 return Err(ElicitationFault::Unknown(reason));

@@ -120,6 +120,7 @@ pub(super) fn settle(plan: &TurnPlan, attempt: &Attempt, agent: &str) -> Result<
     let directory = match plan.is_private_directory {
         false => plan.working_directory.clone(),
         true => {
+            // A resumed conversation needs its directory again, but the run removes its own private one.
             let work = root.join("work");
             make_private_folder(&work).map_err(|error| unwritable(work.display(), error))?;
             work

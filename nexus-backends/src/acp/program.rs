@@ -119,6 +119,7 @@ impl AgentProgram {
             Self::Known(agent) => agent.program.into(),
             Self::Listed(agent) => agent.program.clone().into(),
             Self::Any { program, .. } => match program.components().count() {
+                // A bare name is searched on the `PATH`.
                 0 | 1 => program.clone(),
                 _ => base_directory.join(program),
             },

@@ -95,6 +95,7 @@ pub fn agents(context: &BuildContext) -> KnownAgentList {
         }
         match (agents.get_mut(&name), file.judged) {
             (Some(agent), Some(judged)) => agent.judged = Some(judged),
+            // The file has only a judgement, of an agent that this build does not know.
             (None, _) => faults.push(AgentFileError::no_program(&context.home, &name)),
             (Some(_), None) => {}
         }

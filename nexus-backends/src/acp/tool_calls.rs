@@ -104,6 +104,7 @@ impl ReportedCalls {
             call.is_named = true;
         }
         if let Some(title) = fields.title {
+            // Agents without names put the tool's name, or a command, into the title.
             if !call.is_named {
                 call.name.clone_from(&title);
             }
@@ -122,6 +123,7 @@ impl ReportedCalls {
             }
         }
         if let Some(content) = fields.content {
+            // The protocol replaces the whole content with each update.
             call.output = content.iter().filter_map(shown).collect();
             for content in &content {
                 if let ToolCallContent::Diff(diff) = content
@@ -178,6 +180,7 @@ impl ReportedCalls {
             paths.push(path.into());
         }
         if let Some(changes) = call.input.get("changes").and_then(Value::as_object) {
+            // One agent names the files of a patch as the keys of `changes`.
             paths.extend(changes.keys().map(PathBuf::from));
         }
         let action = match call.kind {
@@ -231,6 +234,7 @@ impl ReportedCalls {
         let callers = self.callers_tool(id);
         let call_id = self.id(id);
         let Some(call) = self.calls.get_mut(id) else { return };
+        // Agents may repeat the last update of a call.
         if std::mem::replace(&mut call.is_over, true) {
             return;
         }

@@ -215,6 +215,8 @@ impl AcpTranslator {
     fn answer(&mut self, asked: Asked, result: Result<Value, RpcError>, step: &mut Step) {
         let result = match (result, asked) {
             (_, Asked::Farewell) => {
+                // Wait for the last response: the agent may exit at the end of its input before it handles the other
+                // requests.
                 step.close_stdin = !self.asked.values().any(|asked| *asked == Asked::Farewell);
                 return;
             }
@@ -292,6 +294,7 @@ impl AcpTranslator {
             return self.ask(Asked::Session(RefusedRequest::Setup), "session/new", &params, step);
         };
         params["sessionId"] = json!(session);
+        // Set before the response, because updates that arrive while the agent loads the session already name it.
         self.session = Some(session);
         // Prefer to resume: loading repeats the whole conversation.
         let method = match (can_resume, can_load) {
@@ -336,6 +339,7 @@ impl AcpTranslator {
         }
         step.model = current_model(&result).map(Into::into);
         if let Some(mode) = self.script.mode {
+            // Check the agent's list first: one agent accepts any name of a mode and ignores it.
             if !has_mode(opened.modes.as_ref(), mode) {
                 let reason = format!("the agent has no mode {mode:?}, which enforces this access level");
                 return step.failed_and_stops(Failure::new(ErrorKind::Unsupported, reason));
@@ -349,6 +353,7 @@ impl AcpTranslator {
                     "session/set_config_option",
                     json!({ "sessionId": session, "configId": option, "value": model }),
                 ),
+                // Not part of the protocol, but some agents set the model only this way.
                 None => ("session/set_model", json!({ "sessionId": session, "modelId": model })),
             };
             self.ask(Asked::Model, set.0, &set.1, step);
@@ -363,6 +368,7 @@ impl AcpTranslator {
         if is_waiting || self.session.is_none() || matches!(self.stage, Stage::Prompted | Stage::Answered) {
             return;
         }
+        // No known agent reports a server that it cannot reach, so the prompt waits until the tools were listed.
         if self.script.tools.as_ref().is_some_and(|tools| !tools.were_listed()) {
             self.stage = Stage::Connecting;
             return;
@@ -417,6 +423,7 @@ impl AcpTranslator {
                 let reason = "a part of the answer could not be read";
                 step.failed(Failure::new(ErrorKind::Incomplete, reason));
             }
+            // `end_turn` does not prove success: some agents also send it after a failed model call.
             StopReason::EndTurn if is_empty && !self.calls.are_known() => {
                 let reason = "the turn ended without an answer";
                 step.failed(Failure::new(ErrorKind::Incomplete, reason));
@@ -482,6 +489,7 @@ impl AcpTranslator {
         let understood = match kind.as_str() {
             "agent_message_chunk" => self.chunk(take(&mut update), false, step),
             "agent_thought_chunk" => self.chunk(take(&mut update), true, step),
+            // Messages may have no ids, so a call also ends the message before it.
             "tool_call" | "tool_call_update" => take::<ToolCallUpdate>(&mut update).map(|call| {
                 self.end_message(step);
                 self.calls.update(call, &mut step.events);
@@ -646,6 +654,8 @@ impl AcpTranslator {
 
     fn decide(&mut self, question: &OpenPermission, is_allowed: bool, may_last: bool, step: &mut Step) {
         let OpenPermission { id, request } = question;
+        // Only calls of the caller's tools get a lasting permission, because the session still decides about each of
+        // them.
         let chosen = option(&request.options, is_allowed, may_last);
         if !is_allowed || chosen.is_none() {
             self.has_refused = true;
@@ -653,6 +663,7 @@ impl AcpTranslator {
         }
         let outcome = match chosen {
             Some(option) => json!({ "outcome": "selected", "optionId": option }),
+            // The agent offered no fitting option. `cancelled` needs none, and never permits the call.
             None => json!({ "outcome": "cancelled" }),
         };
         write(step, &json!({ "jsonrpc": "2.0", "id": id, "result": { "outcome": outcome } }));
@@ -708,6 +719,7 @@ impl Translator for AcpTranslator {
     fn unreadable(&mut self, beginning: &[u8], step: &mut Step) {
         let has = |words: &[u8]| memchr::memmem::find(beginning, words).is_some();
         let id = lenient_json::request_id(beginning);
+        // The line cannot be parsed, so recognise its kind by words in it.
         if has(b"\"agent_message_chunk\"") {
             self.has_lost_chunk = true;
             step.event(TurnEvent::warning("a part of the answer could not be read"));
@@ -757,6 +769,7 @@ impl Translator for AcpTranslator {
 
     fn interrupt(&mut self, step: &mut Step) -> StopRequest {
         self.is_stopping = true;
+        // `session/cancel` applies only to a running prompt.
         if self.stage != Stage::Prompted {
             step.close_stdin = true;
             return StopRequest::Signals;

@@ -70,6 +70,7 @@ impl AgentFiles {
     /// Returns true if an agent can have this name.
     #[must_use]
     pub fn is_name(name: &str) -> bool {
+        // The name becomes part of a path, so it must not contain a separator or begin with a dot.
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         name.len() <= MAX_NAME_BYTES
             && name.bytes().all(fits)
@@ -88,12 +89,14 @@ impl AgentFiles {
         row: &Map<String, Value>,
         is_replacing: bool,
     ) -> Result<bool, AgentFileError> {
+        // Check the row as a later start reads it, so that no unusable file is written.
         self.row(name, row)?;
         let bytes = self.text_of_file(name, row)?;
         if is_replacing {
             return self.replaced(name, &bytes).map(|()| true);
         }
         let is_created =
+            // A check before the write could overwrite a file that appears in between.
             create_once(&self.path(name), &bytes).map_err(|error| self.unwritten(name, &error))?;
         if is_created {
             return Ok(true);
@@ -127,6 +130,7 @@ impl AgentFiles {
             Self::is_name(&name).then_some(name)
         });
         let mut names: Vec<_> = names.collect();
+        // The file system returns the entries of a folder in any order.
         names.sort();
         names
     }

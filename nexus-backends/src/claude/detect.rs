@@ -93,6 +93,7 @@ async fn login(machine: &dyn Machine, program: &str) -> OwnStatus {
         return OwnStatus::Plan;
     }
     if !machine.exists(&settings) {
+        // Without its settings file, the program was never used here and has no login.
         return OwnStatus::None;
     }
     let run = ProgramRun {

@@ -147,6 +147,7 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
         let steered = host.steered(capabilities.steering);
         let span = TurnSpan::new(&self.id, &capabilities, &request);
         let turn = async {
+            // Within the span, so that a rejected turn has one too.
             admit(&self.id, &capabilities, &request, &host)
                 .map_err(|failure| failure.into_error(self.id.clone()))?;
             self.sweep();

@@ -137,6 +137,7 @@ impl TurnPlan {
             Some(renewed) => Lease::of(source, renewed.clone()),
             None => Lease::borrow(source, self.lifetime()).await?,
         };
+        // Learn the token before a process can print it.
         self.redactor.learn(lease.credential().token.expose());
         let signing = lease.credential().signing.as_ref();
         signing.and_then(|key| key.session.as_ref()).inspect(|session| self.redactor.learn(session.expose()));
@@ -185,6 +186,8 @@ impl TurnPlan {
     pub fn login_folders(&self) -> Vec<PathBuf> {
         let home = std::path::absolute(&self.nexus_home).unwrap_or_else(|_| self.nexus_home.clone());
         let named = home.join(LOGINS);
+        // Rules may apply to a path before or after links are resolved, so both forms count. The folder may not exist
+        // yet.
         let real = named.canonicalize().or_else(|_| io::Result::Ok(home.canonicalize()?.join(LOGINS)));
         let real = real.ok().filter(|real| *real != named);
         [named].into_iter().chain(real).collect()

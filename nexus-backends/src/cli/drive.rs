@@ -157,6 +157,8 @@ impl Drive<'_> {
                         continue;
                     }
                     let ran_out = self.ran_out().await;
+                    // Look before the turn is interrupted: the record may contain the reason of the silence, or the
+                    // outcome.
                     if ran_out.is_some() || next_look <= Instant::now() {
                         state = self.look(&mut step);
                         next_look = Instant::now() + LOOK_EVERY;
@@ -289,6 +291,7 @@ impl Drive<'_> {
         self.unsent_bytes += line.bytes.len();
         let is_whole = match line.ending {
             LineEnding::Newline => true,
+            // The last line may lack its line end, or be cut. Only complete JSON proves that it is whole.
             LineEnding::EndOfOutput => lenient_json::from_slice::<IgnoredAny>(&line.bytes).is_ok(),
             LineEnding::Truncated { .. } => false,
         };
@@ -466,6 +469,7 @@ impl Drive<'_> {
             return Some(Failure::new(ErrorKind::LimitReached(Limit::ToolCalls), reason));
         }
         let calls = self.turn.log.recorder.tool_calls();
+        // A model that finds its tools only by a search must not pay for that, up to a bound.
         let (finding, others): (Vec<_>, Vec<_>) = calls
             .iter()
             .filter(|call| call.origin == ToolOrigin::Harness)
@@ -494,6 +498,7 @@ impl Drive<'_> {
         let asked = self.translator.interrupt(&mut step);
         self.absorb(&mut step);
         self.write(&mut step);
+        // Signals follow at once, but a written request needs time for an answer.
         let patience = if asked == StopRequest::Written { LAST_WORDS } else { Duration::ZERO };
         ProcessPhase::Stopping { decision, asked, until: Instant::now() + patience }
     }
@@ -501,6 +506,7 @@ impl Drive<'_> {
     /// Ends the process and evaluates its end.
     async fn finish(mut self, state: ProcessPhase) -> Result<FinishedProcess, Failure> {
         let (exit, was_stopped) = self.end_process(&state).await;
+        // Lines that were read before the end are still queued, and may contain the outcome.
         while let Some(line) = self.process.next_line().now_or_never().flatten() {
             self.last_line(&line);
         }

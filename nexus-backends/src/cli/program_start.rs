@@ -99,6 +99,7 @@ pub(crate) fn environment_outside(
     }
     let invalid = |error: EnvironmentError| Failure::of(ErrorKind::InvalidRequest, &error);
     let mut environment = with_variables(builder).build().map_err(invalid)?;
+    // The caller's tools are served on loopback, where a proxy would not find them.
     if plan.tools.is_some() {
         environment.bypass_proxies(caller_tools::HOST).map_err(invalid)?;
     }

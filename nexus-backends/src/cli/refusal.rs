@@ -49,6 +49,7 @@ const WANTS: [(&str, Errno); 6] = [
 /// Returns the failure of a process that crashed or fell silent. If standard error reports a resource shortage, the
 /// failure names that shortage.
 pub(super) fn of_want(failure: Failure, stderr_tail: &str) -> Failure {
+    // Other failures already have a reason of their own.
     let is_explained = matches!(
         failure.kind,
         ErrorKind::Crashed | ErrorKind::Starved(Phase::Start | Phase::FirstByte | Phase::Model)

@@ -89,6 +89,7 @@ impl SandboxedProgram<'_> {
         let user_home = host.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
         let user_home = user_home.filter(|home| home.is_absolute());
         let program = executable.path().to_owned();
+        // The search for tool chains and the resolution of folders read the disk.
         let prepared = run_blocking(move || {
             let workspace = match is_private {
                 true => WorkspaceFolders::of_private_folder(access, working_directory),
@@ -96,6 +97,7 @@ impl SandboxedProgram<'_> {
             };
             let chains = ToolChains::find(host);
             let (sandbox, without_repository) = workspace.show_in(Sandbox::new(), &chains)?;
+            // The sandbox shows the real file, not the links that lead to it.
             let program = program.canonicalize().unwrap_or(program);
             Ok((sandbox, without_repository, chains, workspace, program))
         });

@@ -46,6 +46,7 @@ impl ProcessStats {
 
     /// Starts the counts of another process at zero.
     pub(crate) fn begin_process(&mut self, log: &mut TurnLog) {
+        // The last tokens of the earlier process may have no cost yet.
         self.compute_cost(log);
         self.model_calls = log.model_calls;
         self.usage = log.recorder.usage();
@@ -105,6 +106,7 @@ impl ProcessStats {
             return;
         }
         let answered = log.provenance.model.as_ref();
+        // Prices are listed under the names that requests send.
         let Some(model) = self.requested.as_ref().or(answered) else { return };
         if let Some(cost) = self.prices.cost(model, answered, &usage) {
             log.recorder.cost = Some(self.plus_earlier(cost));

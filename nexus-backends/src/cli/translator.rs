@@ -47,6 +47,7 @@ pub trait Translator: std::fmt::Debug + Send {
         {
             return;
         }
+        // A repair comes second, so that a sound line is neither copied nor changed.
         if let Some(Repaired { text, repairs }) = lenient_json::repair(line)
             && self.read_line(OutputLine { bytes: text.as_bytes(), repairs: Some(&repairs) }, step)
         {

@@ -206,6 +206,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
         let mut restarts = 0;
         loop {
             let is_first = matches!(attempt, Attempt::First);
+            // The process takes over the home of a repair, so only the other attempts can run again.
             let same_again = match attempt {
                 Attempt::First => Some(Attempt::First),
                 Attempt::Fresh => Some(Attempt::Fresh),
@@ -313,6 +314,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
         attempt: Attempt,
         events: &mut dyn EventSink,
     ) -> Result<ProcessOutcome, Failure> {
+        // Each process gets the whole limits on silence.
         self.state.watch.restart();
         let prepared = tokio::select! {
             biased;

@@ -80,6 +80,7 @@ impl VersionTable {
     ) -> Result<AdmittedVersion, Failure> {
         let Self { program, upgrade, .. } = self;
         let Some(version) = self.number(line) else {
+            // Another program may print anything, of any length.
             let line: String = line.chars().take(80).collect();
             let reason = format!("{} is not {program}: its version output is {line:?}", path.display());
             return Err(Failure::new(ErrorKind::NotInstalled, reason));
@@ -112,6 +113,7 @@ impl VersionTable {
                 .then(|| format!("{program} {version} failed some tests: {failed}"));
         }
         let after = self.judged.iter().find(|judged| judged.version > *version);
+        // `judged` begins with the oldest version, so the first match from the end is the nearest.
         let before = self.judged.iter().rev().find(|judged| judged.version < *version);
         Some(match (before, after) {
             (Some(before), None) => {
@@ -178,6 +180,8 @@ impl VersionTable {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Version {
+    // The derived order compares the fields in this sequence. `false` is less than `true`, so a release follows its
+    // suffixes.
     number: [u64; 3],
     is_release: bool,
     before_release: String,

@@ -96,6 +96,7 @@ pub(super) fn check_key(
     }
     if let Some(KeyOwner { title, host: own_host }) = providers::key_owner(token)
         && host != own_host
+        // An unknown host may be a gateway that takes keys of other vendors.
         && providers::has_known_keys(host)
     {
         let reason = format!(
@@ -114,6 +115,7 @@ pub(super) fn misplaced(error: &ErrorReply<'_>, kind: &str) -> Option<Failure> {
     let others = others.collect::<Vec<_>>().join("` or `");
     let shared = error.shared_outcome();
     let words = error.body.words();
+    // Servers answer a path of an API that they do not speak with one of these.
     let has_nothing = matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
     match shared.kind {
         ErrorKind::Unauthenticated => Some(Failure::new(

@@ -163,6 +163,7 @@ impl StreamDecoder {
         if let Ok(Some(event)) = self.splitter.finish() {
             self.reader.event(event, &mut events);
         }
+        // An oversized event after the terminal one does not affect the answer.
         let is_torn = self.is_too_long && !self.reader.is_finished();
         let mut reply = self.reader.into_reply(&mut events);
         let ending = mem::replace(&mut reply.ending, CallEnding::Missing { unreadable: false });

@@ -123,6 +123,7 @@ impl Machine for HostMachine {
                     Some(_) => {
                         OwnLoginState::Unusable(format!("the login is over: run `nexus login {name}`"))
                     }
+                    // With a refresh token, the next turn renews the login by itself.
                     None if is_over && stored.login.refresh_token.is_none() => {
                         OwnLoginState::Unusable(format!("the login has expired: run `nexus login {name}`"))
                     }
@@ -141,6 +142,7 @@ impl Machine for HostMachine {
 
     #[cfg(feature = "native")]
     async fn local_server(&self, address: SocketAddr, path: &str) -> LocalAnswer {
+        // Checked before a byte is sent, because another user's server must not get a request.
         match listeners::listener(address) {
             listeners::Listener::None => return LocalAnswer::Nothing,
             listeners::Listener::OfOther(user) => {
@@ -199,6 +201,7 @@ async fn run_program(machine: &HostMachine, run: ProgramRun<'_>) -> Result<Progr
     let host = machine.context.environment.iter().map(|(name, value)| (name.into(), value.into()));
     let mut environment = Environment::from_host(host)
         .with("PATH", machine.search_path.usable())
+        // An empty home, unless the detector passes the real one in the next line.
         .with("HOME", folder.path())
         .pass(run.pass);
     for (name, value) in run.set {
@@ -216,6 +219,7 @@ async fn run_program(machine: &HostMachine, run: ProgramRun<'_>) -> Result<Progr
         .map_err(|error| error.to_string())?;
     let mut output = String::new();
     while let Some(line) = process.next_line().await {
+        // Reading continues beyond the bound, because a program blocks if its output is not read.
         if output.len() < MOST_OUTPUT {
             output.push_str(&String::from_utf8_lossy(&line.bytes));
             output.push('\n');

@@ -192,6 +192,7 @@ fn read(section: &Value) -> Result<Vec<(String, ServerEntry)>, SettingsError> {
         return Err(SettingsError { path: Vec::new(), reason });
     }
     let entry = |(name, entry): (&String, &Value)| {
+        // The name becomes part of tool names, for which vendors accept few characters.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.chars().all(is_plain) {
             let reason =
@@ -199,6 +200,7 @@ fn read(section: &Value) -> Result<Vec<(String, ServerEntry)>, SettingsError> {
             return Err(SettingsError::new(name.clone(), reason));
         }
         let read = ServerEntry::read(entry).map_err(|mut error| {
+            // The error of an entry does not know the name under which the entry stands.
             error.path.insert(0, name.clone());
             error
         });

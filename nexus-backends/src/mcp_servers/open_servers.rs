@@ -66,6 +66,7 @@ impl OpenServers {
         workspace: &ServerWorkspace,
         offer: &mut ToolOffer,
     ) -> Result<Vec<String>, RequiredServerError> {
+        // Locked during the starts, so that two turns at once do not start the servers twice.
         let mut open = self.open.lock().await;
         if let Some(other) =
             open.take_if(|open| open.workspace != *workspace || !open.servers.has_same_section(servers))

@@ -163,7 +163,9 @@ impl CompactionPlan {
     ) -> Self {
         let exchanges = exchanges(items);
         let mut plan = Self { fates: vec![ItemFate::Stays; items.len()], ..Self::default() };
+        // The model has not read the results of the last exchange yet, so they come last.
         let Some((last, older)) = exchanges.split_last() else { return plan };
+        // Results first: without their content, the model still knows which calls it used.
         plan.shorten(items, 0..last.start, pinned, demand.surplus_bytes, false);
         for exchange in older {
             if plan.dropped.bytes >= demand.surplus_bytes {
@@ -172,6 +174,7 @@ impl CompactionPlan {
             plan.drop_exchange(items, exchange.clone(), turn_starts_at, pinned);
         }
         if demand.may_shorten_all {
+            // In the order of the loss: unread results, then pinned ones, then pinned unread ones.
             plan.shorten(items, last.clone(), pinned, demand.surplus_bytes, true);
             plan.shorten(items, 0..last.start, &BTreeSet::new(), demand.surplus_bytes, false);
             plan.shorten(items, last.clone(), &BTreeSet::new(), demand.surplus_bytes, true);
@@ -238,6 +241,7 @@ impl CompactionPlan {
         }
         for (index, item) in exchange.zip(part) {
             let must_stay = match item.kind {
+                // The first message usually states the task.
                 OutlineKind::User => index == 0 || index >= turn_starts_at,
                 OutlineKind::Note(_) | OutlineKind::Fixed => true,
                 _ => false,
@@ -268,6 +272,7 @@ impl CompactionPlan {
         let mut total = self.dropped.items;
         for (item, fate) in items.iter().zip(&mut self.fates).take(opening).skip(1) {
             if let OutlineKind::Note(before) = item.kind {
+                // The new note replaces this one, so it counts the earlier items too.
                 total = total.saturating_add(before);
                 self.item_bytes += item.bytes;
                 *fate = ItemFate::Dropped;

@@ -98,6 +98,7 @@ impl<W: RequestWriter> ItemTranscript<W> {
 
     /// Removes items for which `stays` returns false. It gets the index and the item, which it may change.
     fn retain(&mut self, mut stays: impl FnMut(usize, &mut Arc<Item>) -> bool) {
+        // Positions in the list: each moves by the number of items that are removed before it.
         let marks = [self.whole, self.accepted, self.turn_starts_at];
         let mut moved = [0; 3];
         let mut index = 0;
@@ -187,6 +188,7 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
     fn drop_pictures(&mut self) -> bool {
         let accepted = self.accepted.min(self.items.len());
         let (before, new) = self.items.split_at_mut(accepted);
+        // The server has accepted the earlier images once, so the new ones are the likely cause.
         replace_pictures(new) || replace_pictures(before)
     }
 
@@ -285,6 +287,7 @@ fn replace_pictures(items: &mut [Arc<Item>]) -> bool {
             continue;
         }
         let item = Arc::make_mut(item);
+        // The sealed form would still contain the image.
         item.set_sealed(None);
         let (Item::Message { parts, .. } | Item::Result { parts, .. }) = item else { continue };
         for part in parts {

@@ -103,12 +103,14 @@ impl<'a> Exchange<'a> {
                 Item::Message { .. } | Item::Reasoning { .. } => current.model.push(item),
                 Item::Call { id, .. } => {
                     current.model.push(item);
+                    // Wires reject a call without an answer, so the call gets one even if its result is missing.
                     current.answers.push(CallAnswer { call: id, result: None });
                 }
                 Item::Result { call, parts, is_error, .. } => {
                     let open = |answer: &&mut CallAnswer<'_>| answer.call == call && answer.result.is_none();
                     match current.answers.iter_mut().find(open) {
                         Some(answer) => answer.result = Some((parts, *is_error)),
+                        // Wires also reject a result without its call, so it becomes text of the user.
                         None => current.user.push(item),
                     }
                 }
@@ -130,6 +132,7 @@ pub(crate) fn adopt(item: &mut Arc<Item>, origin: &Origin) -> bool {
             if matches!(**item, Item::Reasoning { .. }) {
                 return false;
             }
+            // Copies the item only if another conversation shares it.
             Arc::make_mut(item).set_sealed(None);
             true
         }

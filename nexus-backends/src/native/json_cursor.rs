@@ -89,6 +89,7 @@ impl<'a> JsonCursor<'a> {
         let is_number = match digits {
             0 => false,
             1 => true,
+            // JSON allows no leading zero.
             _ => digits <= MAX_DIGITS && rest.first() != Some(&b'0'),
         };
         // A fraction or an exponent may follow.
@@ -167,6 +168,7 @@ impl<'a> JsonCursor<'a> {
         };
         let start = usize::from(bytes.first() == Some(&b'-'));
         let mut end = digits(start)?;
+        // JSON allows no leading zero.
         if bytes.get(start) == Some(&b'0') && end > start + 1 {
             return None;
         }
@@ -185,6 +187,7 @@ impl<'a> JsonCursor<'a> {
         self.expect(b'"')?;
         let (key, is_escaped) = self.raw_string()?;
         self.expect(b':')?;
+        // Callers compare keys with names, so an escaped key is left to `serde_json`.
         (!is_escaped).then_some(key)
     }
 
@@ -194,8 +197,10 @@ impl<'a> JsonCursor<'a> {
         let mut is_escaped = false;
         loop {
             let rest = self.rest();
+            // Without any backslash in the text, the search for one byte suffices, which is faster.
             let found = if self.has_escapes { quote_or_backslash(rest)? } else { quote(rest)? };
             let is_over = rest.get(found) == Some(&b'"');
+            // Skip the byte after a backslash too: an escaped quotation mark does not end the string.
             self.position += found + if is_over { 1 } else { 2 };
             if is_over {
                 return Some((self.text.get(start..self.position - 1)?, is_escaped));
@@ -270,9 +275,11 @@ fn zero_bytes(word: u64) -> u64 {
 fn first_match(bytes: &[u8], matches: impl Fn(u64) -> u64) -> Option<usize> {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
+    // Pad the rest with zero bytes, which match neither a quotation mark nor a backslash.
     last.get_mut(..rest.len())?.copy_from_slice(rest);
     let last = (!rest.is_empty()).then_some(&last);
     words.iter().chain(last).enumerate().find_map(|(index, word)| {
+        // In little-endian order, the lowest bit that is set belongs to the first matching byte.
         let found = matches(u64::from_le_bytes(*word));
         (found != 0).then(|| index * 8 + (found.trailing_zeros() / 8) as usize)
     })
@@ -330,6 +337,7 @@ impl SpecialBytes {
         let (blocks, rest) = data.as_chunks::<BLOCK_BYTES>();
         blocks.iter().for_each(|block| found.add(block));
         match data.last_chunk() {
+            // The last block overlaps the one before. Counting a byte twice changes nothing.
             Some(last) if !rest.is_empty() => found.add(last),
             Some(_) => {}
             None => {

@@ -75,6 +75,7 @@ pub(crate) struct MessagePart<'a> {
 }
 
 fn rest_of_map<'de, A: MapAccess<'de>>(mut map: A) -> Result<(), A::Error> {
+    // A visitor must consume the whole value, or the deserialiser fails at the next one.
     while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
     Ok(())
 }
@@ -216,6 +217,7 @@ visitor!(CountVisitor for Count {
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<Count, E> {
+        // A negative count is an error of the server, so it counts as unknown.
         Ok(Count(u64::try_from(number).ok()))
     }
 
@@ -245,6 +247,7 @@ visitor!(AmountVisitor for Amount {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Amount, E> {
+        // `parse` also accepts `inf` and `NaN`, so check the number like any other.
         text.trim().parse().map_or(Ok(Amount(None)), |number| self.visit_f64(number))
     }
 
@@ -282,6 +285,7 @@ visitor!(PartsVisitor for borrowed Parts {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Parts<'de>, A::Error> {
         let mut parts = Vec::new();
+        // A seed, because an element may be a string, which the derived `MessagePart` rejects.
         while let Some(part) = list.next_element_seed(PartVisitor)? {
             parts.push(part);
         }
@@ -366,6 +370,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<List<T>, A::Error> {
         let mut items = Vec::new();
+        // `Object` consumes an element of any type, so one unexpected element does not end the list.
         while let Some(Object(item)) = list.next_element()? {
             items.extend(item);
         }

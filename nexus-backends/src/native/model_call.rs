@@ -55,6 +55,7 @@ impl TurnLoop<'_> {
         let mut attempt = 1;
         let mut has_made_room = false;
         loop {
+            // Before each attempt, because the waits between attempts may outlast the credential.
             self.freshen(&mut setup.borrowed, events).await?;
             self.context.log.model_asked();
             let failed = match self.request(setup, conversation, events).await? {

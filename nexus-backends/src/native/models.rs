@@ -85,6 +85,7 @@ impl<List: Send + Sync + 'static> ModelListCache<List> {
         headers: HeaderMap,
         dialect: &dyn Dialect,
     ) -> Result<ListLookup<List>, Failure> {
+        // Locked during the request, so that turns that need the list share it.
         let mut known = self.known.lock().await;
         if let Some(known) = known.as_ref().filter(|known| Instant::now() < known.until) {
             return Ok(known.found.clone());
@@ -124,6 +125,7 @@ impl<List: Send + Sync + 'static> ModelListCache<List> {
             Err(_) => return Ok(missed(format!("the list of models did not arrive within {TIME_LIMIT:?}"))),
         };
         match (answer.status, before) {
+            // The turn must see this error, because its own calls would get the same answer.
             (StatusCode::UNAUTHORIZED, _) => {
                 let body = ErrorBody::read(&answer.body);
                 let error = ErrorReply { status: Some(answer.status), headers: &answer.headers, body: &body };

@@ -75,6 +75,7 @@ impl OwnTools {
         let files = FileTools::new(scope.files());
         let writes = access >= ToolAccess::WorkspaceWrite;
         let (mut warnings, mut network) = (Vec::new(), None);
+        // A name must be unique in a request, and the caller's choice takes precedence.
         let is_free = |name: &str| !caller.definitions().iter().any(|tool| tool.name == name);
         let writing = writes.then(|| files.writing()).into_iter().flatten();
         let mut tools: Vec<_> = files.reading().into_iter().chain(writing).collect();
@@ -84,6 +85,7 @@ impl OwnTools {
                 network.clone_from(&runner.network);
                 tools.extend(Commands::new(runner, workspace.access()).tools());
             }
+            // Without a sandbox on this machine, the turn continues with the file tools alone.
             Err(reason) => warnings.push(format!("run_command is not offered: {reason}")),
         }
         for tool in tools {
@@ -150,6 +152,7 @@ fn rule(path: &Path) -> Result<PathRule, String> {
     let escaped: String = path
         .to_string_lossy()
         .chars()
+        // The path may contain characters that would be wildcards in a rule.
         .flat_map(|c| ("*?[]{}!\\".contains(c)).then_some('\\').into_iter().chain([c]))
         .collect();
     escaped.parse().map_err(|error| format!("{}: {error}", path.display()))

@@ -24,6 +24,7 @@ pub(crate) fn read<'a, T: PlainJson<'a> + Deserialize<'a>>(text: &'a str) -> Res
 pub(crate) fn plain<'a, T: PlainJson<'a>>(text: &'a str) -> Option<T> {
     let mut cursor = JsonCursor::new(text)?;
     let value = T::plain(&mut cursor)?;
+    // Text after the value is an error, which the general parser reports.
     cursor.end().map(|()| value)
 }
 

@@ -124,6 +124,7 @@ impl TurnLoop<'_> {
     ) -> Result<TurnSetup, Failure> {
         let mut borrowed = self.borrow(events).await?;
         let plan = self.plan(&mut borrowed, events).await?;
+        // Check before the first call, because a limit that nothing enforces must not cost anything.
         self.check_price(&plan.model)?;
         let effort = self.request.effort.and_then(|effort| effort.clamp_to(&plan.efforts));
         self.context.log.provenance.model = Some(plan.model.clone());
@@ -141,6 +142,7 @@ impl TurnLoop<'_> {
         }
         let form = plan.shape.tool_form();
         let prepared = self.backend.tool_cache.prepared(session.shared_definitions(), form);
+        // Copies only pointers: all turns with the same definitions share the prepared tools.
         let (mut tools, mut left_out) = (prepared.tools.clone(), prepared.left_out.clone());
         warnings.extend(prepared.warnings.iter().cloned());
         if let Some(own) = own {
@@ -225,6 +227,7 @@ impl TurnLoop<'_> {
             (None, Some(remedy)) => return Err(Failure::new(ErrorKind::Unauthenticated, remedy)),
             (None, None) => None,
         };
+        // Redact first, before anything can report an error about the credential.
         self.hide(credential.as_ref());
         self.accept(credential.as_ref())?;
         Ok(BorrowedCredential { credential, renewal: Renewal::default() })
@@ -255,6 +258,7 @@ impl TurnLoop<'_> {
                 Err(failure) => failure,
             };
             attempt += 1;
+            // The request for the model list may be the first to reveal a revoked credential.
             if !self.renews(&failure, &[], attempt, borrowed, events).await? {
                 return Err(failure);
             }
@@ -274,6 +278,7 @@ impl TurnLoop<'_> {
             return Ok(());
         }
         let credential = self.context.attend(events, source.credential(self.lifetime())).await??;
+        // A source that cannot renew returns the same credential again.
         if credential.token != held.token {
             self.hide(Some(&credential));
             self.accept(Some(&credential))?;
@@ -303,6 +308,7 @@ impl TurnLoop<'_> {
         self.hide(Some(&renewed));
         self.accept(Some(&renewed))?;
         borrowed.credential = Some(renewed);
+        // The repeated call sends its text again.
         for message in shown {
             self.context.log.event(MessageVoided::new(message.clone(), VoidCause::Retry));
         }

@@ -127,6 +127,7 @@ impl EventSplitter {
     /// Adds the next chunk of the body. The previous chunk must be fully read, so that [`next`](Self::next) has
     /// returned `None`. Otherwise its unread part is lost.
     pub fn push(&mut self, chunk: Bytes) {
+        // The current event may still borrow from the chunk that is replaced.
         self.keep_event();
         self.chunk = chunk;
         self.position = 0;
@@ -142,6 +143,7 @@ impl EventSplitter {
         reason = "the event borrows the splitter, which an Iterator cannot express"
     )]
     pub fn next(&mut self) -> Result<Option<Event<'_>>, EventTooLong> {
+        // The returned event borrowed the splitter until now, so it can only be discarded here.
         if self.is_given {
             self.forget();
         }
@@ -150,6 +152,7 @@ impl EventSplitter {
                 return Err(EventTooLong { max_event_bytes: self.max_event_bytes });
             }
             let rest = self.chunk.get(self.position..).unwrap_or_default();
+            // CR and LF of one line end may arrive in different chunks.
             if self.skip_newline && !rest.is_empty() {
                 self.skip_newline = false;
                 if rest.first() == Some(&b'\n') {
@@ -157,11 +160,13 @@ impl EventSplitter {
                     continue;
                 }
             }
+            // The standard allows CR, LF and CRLF as line ends.
             let Some(end) = memchr2(b'\n', b'\r', rest) else {
                 self.is_too_long = self.exceeds(self.line.len() + rest.len());
                 if self.is_too_long {
                     continue;
                 }
+                // Store only the cut line and the values of the event. All else in the chunk was read.
                 self.line.extend_from_slice(rest);
                 self.keep_event();
                 self.chunk = Bytes::new();
@@ -171,6 +176,7 @@ impl EventSplitter {
             self.skip_newline = rest.get(end) == Some(&b'\r');
             let start = self.position;
             self.position += end + 1;
+            // Check before copying, so a line never occupies more memory than the bound.
             self.is_too_long = self.exceeds(self.line.len() + end);
             if self.is_too_long {
                 continue;
@@ -182,6 +188,7 @@ impl EventSplitter {
                 self.read_cut_line()
             };
             if is_blank {
+                // The standard ignores an event without data, and its name must not remain for the next one.
                 if self.data == Value::Missing {
                     self.forget();
                 } else {
@@ -204,6 +211,8 @@ impl EventSplitter {
         if self.is_too_long {
             return Err(EventTooLong { max_event_bytes: self.max_event_bytes });
         }
+        // Unlike the standard, accept an event without its blank line: some servers close the connection directly after
+        // it.
         if !self.line.is_empty() {
             self.read_cut_line();
         }
@@ -219,6 +228,7 @@ impl EventSplitter {
     /// Reads a line that is completely in the chunk. Returns true if it is blank.
     fn read_line_of_chunk(&mut self, mut line: Range<usize>) -> bool {
         let mut bytes = self.chunk.get(line.clone()).unwrap_or_default();
+        // Only the first line of the body may begin with a byte order mark.
         if !self.is_started {
             self.is_started = true;
             if let Some(rest) = bytes.strip_prefix(BYTE_ORDER_MARK) {
@@ -237,6 +247,7 @@ impl EventSplitter {
                 if self.data == Value::Missing {
                     self.data = Value::InChunk(in_chunk(&value));
                 } else {
+                    // Values of several lines are joined, so they cannot stay a range of the chunk.
                     keep(&mut self.data, &mut self.kept_data, &self.chunk);
                     self.data.add_line(&mut self.kept_data, bytes.get(value).unwrap_or_default());
                 }
@@ -269,6 +280,7 @@ impl EventSplitter {
                 self.event_bytes += bytes.len();
                 if self.data == Value::Missing {
                     self.data = Value::Kept(start + value.start..start + value.end);
+                    // Swap the buffers: the cut line is already a copy, so its value needs no second one.
                     mem::swap(&mut line, &mut self.kept_data);
                 } else {
                     keep(&mut self.data, &mut self.kept_data, &self.chunk);
@@ -278,6 +290,7 @@ impl EventSplitter {
             LineField::Ignored => {}
         }
         line.clear();
+        // A single huge line must not occupy its memory for the rest of the stream.
         if line.capacity() <= KEPT_CAPACITY_BYTES {
             self.line = line;
         }
@@ -303,6 +316,7 @@ impl EventSplitter {
     fn event(&self) -> Event<'_> {
         let name = self.value(&self.name, &self.kept_name);
         Event {
+            // An unreadable name only loses the hint. The data usually states its type itself.
             name: str::from_utf8(name).unwrap_or_default(),
             data: self.value(&self.data, &self.kept_data),
         }

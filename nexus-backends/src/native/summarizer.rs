@@ -113,6 +113,7 @@ impl WireReader for SilentReader {
     }
 
     fn shown(&self) -> &[MessageId] {
+        // The caller gets no events of this call, so nothing must be retracted.
         &[]
     }
 
@@ -142,6 +143,7 @@ impl TurnLoop<'_> {
             Err(reason) => Err(reason),
             Ok(output_tokens) => {
                 let left = self.context.watch.remaining();
+                // Half of the remaining time at most, because the turn itself must continue.
                 let patience = left.map_or(PATIENCE, |left| PATIENCE.min(left / 2));
                 self.context.watch.shorten(patience);
                 let requests_before = self.requests;
@@ -241,6 +243,7 @@ impl TurnLoop<'_> {
         conversation.user(&[PromptBlock::text(prompt)]);
         self.context.log.model_asked();
         let asked = self.ask_for_summary(&mut beside, &*conversation, output_tokens, events).await;
+        // Before the error is returned, because the turn needs its credential in any case.
         setup.borrowed = beside.borrowed;
         let reply = match asked? {
             Ok(reply) => reply,

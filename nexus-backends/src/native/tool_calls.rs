@@ -59,6 +59,7 @@ impl ToolDispatcher {
     ) -> Self {
         for session in [Some(&*session), own.as_ref().map(OwnTools::session)].into_iter().flatten() {
             let has = |name: &&String| session.definitions().iter().any(|tool| tool.name == **name);
+            // The server's request does not offer these tools, so a call of one is a guess of the model.
             left_out.iter().filter(has).for_each(|name| session.withdraw(name));
         }
         Self { session, own, at_once: at_once.max(1), seen, next_numbers: HashMap::new() }
@@ -138,6 +139,7 @@ impl ToolDispatcher {
 
     /// Returns the calls of a batch in order, and the decision about each.
     pub(super) fn calls(&self, batch: &[&OutputItem]) -> (Vec<RequestedCall>, Vec<Decided<'_>>) {
+        // All calls are authorised in the order of the reply before one runs, so budgets do not depend on timing.
         batch.iter().filter_map(|item| self.call(item)).unzip()
     }
 
@@ -181,6 +183,7 @@ impl ToolDispatcher {
         };
         stream::iter(calls.iter().zip(decided).zip(spans).enumerate())
             .map(answer)
+            // Unordered, so that a quick result does not wait for a slow call before it.
             .buffer_unordered(self.at_once)
     }
 }

@@ -351,6 +351,7 @@ impl<'a> TurnLoop<'a> {
                 round.add(&call.name, &call.text, written);
             }
         }
+        // Before the failure is returned: every call has its result, so the turn can be resumed from here.
         conversation.is_whole();
         if let Some(failure) = failure {
             return Err(failure);

@@ -80,6 +80,7 @@ fn fault(reason: &str, redactor: &Redactor) -> ToolResult {
 /// Returns the text of a result for the model. A structured value follows the other content, unless one of the texts has it
 /// already.
 fn result_of(result: CallToolResult) -> ToolResult {
+    // Many servers repeat the structured value as text, and the model should read it once.
     let is_shown = |value: &Value| {
         result.content.iter().any(|content| match content {
             ContentBlock::Text(text) => {
@@ -91,6 +92,7 @@ fn result_of(result: CallToolResult) -> ToolResult {
     let structured = result.structured_content.filter(|value| !value.is_null() && !is_shown(value));
     let mut content: Vec<ToolContent> = result.content.into_iter().map(shown).collect();
     content.extend(structured.map(ToolContent::json));
+    // Without any content, the model could not see that the call has succeeded.
     if content.is_empty() {
         content.push(ToolContent::text("done"));
     }

@@ -57,6 +57,7 @@ impl ServerConnection {
         match connected(ProcessTransport { process: Arc::clone(&process) }, redactor).await {
             Ok(connection) => Ok(Self { process: Some(process), _guard: guard, ..connection }),
             Err(reason) => {
+                // Stop the process first, because its last words may explain the failure.
                 process.stop(stopping()).await;
                 let complaint = process.stderr_tail();
                 let complaint = complaint.lines().next_back().unwrap_or_default().trim();

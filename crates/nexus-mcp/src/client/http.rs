@@ -180,6 +180,7 @@ impl LendingClient {
         index: usize,
         source: &dyn CredentialSource,
     ) -> Result<Credential, HttpFailure> {
+        // Removed, so that one refusal causes only one renewal.
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).remove(&index);
         let lent = match refused {
             Some(refused) => match source.renewed(&refused, CREDENTIAL_LIFE).await {
@@ -194,6 +195,7 @@ impl LendingClient {
 
     /// Waits before a stream is opened again soon after the last one. A server can ask for that without a pause.
     async fn pause_before_stream(&self) {
+        // A block of its own, so that the lock is released before the sleep.
         let pause = {
             let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
             let now = Instant::now();
@@ -201,6 +203,7 @@ impl LendingClient {
                 Some((last, pause)) if now.duration_since(last) < LONGEST_PAUSE => pause,
                 _ => Duration::ZERO,
             };
+            // The stream opens after the pause, so the next interval begins there.
             *opened = Some((now + pause, (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE)));
             pause
         };
@@ -227,6 +230,7 @@ impl LendingClient {
         let first = used.clone();
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(used.drain());
         let headers = self.lent(given, &mut used).await?;
+        // The server would refuse the same credential again.
         let has_another = used
             .iter()
             .any(|(index, new)| first.get(index).is_none_or(|old| old.token.expose() != new.token.expose()));

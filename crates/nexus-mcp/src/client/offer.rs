@@ -82,6 +82,7 @@ impl ToolOffer {
         let tool = Tool::with_schema(name, listed.description.clone(), schema, handler);
         // The effects of the tool are unknown, even if it describes itself.
         let tool = if server.needs_approval { tool.needs_approval() } else { tool };
+        // `with` returns no error for an unusable tool, but quarantines it. So compare the numbers.
         let left_out = self.tools.quarantined().len();
         self.tools = std::mem::take(&mut self.tools).with(tool);
         match self.tools.quarantined().get(left_out) {
@@ -122,6 +123,7 @@ fn name_of(server: &str, tool: &str, names: &mut HashSet<String>) -> String {
     let mut number = 2;
     while !names.insert(name.clone()) {
         let end = format!("_{number}");
+        // All characters are ASCII here, so their number is the length in bytes.
         name = whole.chars().take(MAX_NAME - end.len()).collect::<String>() + &end;
         number += 1;
     }

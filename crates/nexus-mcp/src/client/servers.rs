@@ -56,9 +56,11 @@ impl ClientServers {
     /// Starts the servers that do not run, adds their tools to an offer, and returns the problems that were not reported yet. If
     /// the future is dropped, the next call continues the starts.
     pub async fn offer(&self, offer: &mut ToolOffer) -> Vec<ServerFault> {
+        // Locked during the starts: two turns at once must not start a server twice.
         let ServerSlots { slots, told } = &mut *self.state.lock().await;
         let starting = self.servers.iter().zip(slots.iter_mut());
         let starting = starting.map(|(server, slot)| slot.fill(&server.source, self.retry_advice));
+        // All at once, because a server may take many seconds to start.
         let started = join_all(starting).await;
         let mut faults = Vec::new();
         let fault = |server: &ClientServer, reason, is_missing| ServerFault {

@@ -58,6 +58,7 @@ impl ServerSlot {
             }
         }
         let Self::Starting(start) = self else { return Ok(()) };
+        // By reference, so that the start continues if this future is dropped.
         let started = (&mut start.task).await.unwrap_or_else(|_| Err("its start failed".to_owned()));
         let took = start.began.elapsed();
         match started {
@@ -65,6 +66,7 @@ impl ServerSlot {
                 *self = Self::Running(server);
                 Ok(())
             }
+            // A quick failure costs a turn little, so the next turn tries again.
             Err(reason) if took < SHORT_START => {
                 *self = Self::Empty;
                 Err(reason)

@@ -164,6 +164,7 @@ impl HeadGuard {
             return Err(Rejection::Revision);
         }
         match head.method {
+            // A DELETE has no body, so the following checks do not apply to it.
             Method::DELETE => return Ok(Wanted::End),
             Method::POST => {}
             _ => return Err(Rejection::Method),
@@ -171,6 +172,7 @@ impl HeadGuard {
         if !is_of_type(&head.headers, "application/json") {
             return Err(Rejection::MediaType);
         }
+        // Rejected before any byte of the body is read.
         if stated_length(&head.headers).is_some_and(|length| length > MAX_BODY_BYTES as u64) {
             return Err(Rejection::TooLarge);
         }

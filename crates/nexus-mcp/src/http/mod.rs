@@ -106,6 +106,7 @@ impl HttpServer {
     /// Serves until `ended` completes, then stops the service.
     pub async fn serve(mut self, ended: impl Future<Output = ()>) {
         self.server.during(ended).await;
+        // No new connections from here on. The clients of open ones still get their answers.
         self.server.close();
         let handler = self.server.shared_handler();
         let stopping = tokio::time::timeout(self.stop_within, handler.endpoint.stop());
@@ -161,6 +162,7 @@ impl HttpHandler {
     ) -> Result<HttpAnswer, Rejection> {
         let (head, body) = request.into_parts();
         self.guard.identify(&head)?;
+        // Only a client with the token is admitted. All others have a time limit and can be evicted.
         if !connection.admit() {
             return Err(Rejection::Busy);
         }

@@ -224,10 +224,12 @@ impl ListedAgent {
             furnishing
                 .arguments
                 .extend(part.arguments.iter().map(|text| OsString::from(fill_text(text, &values))));
+            // Later parts are more specific, so they take precedence.
             furnishing.authentication = part.authenticate.clone().or(furnishing.authentication);
             if let Some(model) = &part.session_model {
                 furnishing.session_model = Some(fill_text(model, &values));
             }
+            // Several parts may contribute to one file, so their objects are merged.
             for (all, more) in [(&mut variables, &part.variables), (&mut files, &part.files)] {
                 for (name, value) in more {
                     merge(all.entry(name.clone()).or_insert(Value::Null), fill(value, &values));

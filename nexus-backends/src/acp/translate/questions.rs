@@ -30,12 +30,14 @@ pub(super) struct OpenElicitation {
 impl AcpTranslator {
     /// Passes a question to the host.
     pub(super) fn elicit(&mut self, id: Value, params: Value, step: &mut Step) {
+        // Some agents wait for the answer before they stop.
         if self.is_stopping {
             return reply(&id, &QuestionReply::Cancelled, false, step);
         }
         if !self.script.takes_questions {
             return decline(&id, "the host answers no questions of an agent", step);
         }
+        // A question occupies memory until the person answers, and the agent can send any number of them.
         if self.elicitations.len() >= MAX_OPEN {
             return decline(&id, &format!("{MAX_OPEN} questions are open"), step);
         }

@@ -55,6 +55,7 @@ pub(super) fn arguments(request: &TurnRequest, inputs: &ArgumentInputs<'_>) -> V
     let mut arguments: Vec<OsString> = [
         "-p",
         "--output-format=stream-json",
+        // The CLI rejects this output format without `--verbose`.
         "--verbose",
         "--include-partial-messages",
         // Version 2.1.197 writes its output completely before it exits only with this input format.
@@ -87,6 +88,7 @@ pub(super) fn arguments(request: &TurnRequest, inputs: &ArgumentInputs<'_>) -> V
         _ => ("dontAsk", Some(&[]), &[]),
     };
     option("--permission-mode", OsStr::new(mode));
+    // Without this option, the CLI offers all of its tools.
     if let Some(tools) = tools {
         option("--tools", OsStr::new(&tools.join(",")));
     }
@@ -94,9 +96,11 @@ pub(super) fn arguments(request: &TurnRequest, inputs: &ArgumentInputs<'_>) -> V
     if !allowed.is_empty() {
         option("--allowedTools", OsStr::new(&allowed.join(",")));
     }
+    // `stdio` sends permission requests over the control protocol, where the host can answer them.
     if has_approver && request.tool_access == ToolAccess::WorkspaceWrite {
         option("--permission-prompt-tool", OsStr::new("stdio"));
     }
+    // `ScopedOnly` has no tool that could read a file, so it needs no deny rules.
     if request.tool_access != ToolAccess::ScopedOnly {
         let mut settings = closing(closed);
         if rules != OwnRules::EnforceLevel {
@@ -143,6 +147,7 @@ pub(super) const EFFORTS: [Effort; 5] =
 /// Returns the CLI's name of an effort level.
 pub(super) fn word(effort: Effort) -> &'static str {
     match effort {
+        // The CLI has no level below `low`.
         Effort::Minimal => Effort::Low.as_str(),
         step => step.as_str(),
     }

@@ -77,6 +77,7 @@ impl BlockKind {
 impl Messages {
     /// Starts a streamed message of the turn's own agent.
     pub(super) fn start(&mut self, vendor_id: &str, usage: Option<ApiUsage>, step: &mut Step) {
+        // After a broken stream, the CLI starts the repeated message without ending the old one.
         self.close(step);
         self.halves = HalfJoiner::default();
         self.open_own(vendor_id, usage, step);
@@ -90,6 +91,8 @@ impl Messages {
             return;
         }
         match open.blocks.last_mut() {
+            // The line that confirms a block precedes its `content_block_stop`, so a delta after it starts another
+            // block.
             Some(block) if block.kind == kind && block.confirmed.is_none() => block.has_streamed = true,
             _ => open.blocks.push(ContentBlock { kind, has_streamed: true, confirmed: None }),
         }
@@ -102,6 +105,7 @@ impl Messages {
         open.stop_reason = stop_reason.or_else(|| open.stop_reason.take());
         if let Some(usage) = usage {
             let known = open.usage.get_or_insert_default();
+            // A `message_delta` may omit counts, so those of `message_start` remain.
             known.input_tokens = usage.input_tokens.or(known.input_tokens);
             known.cache_read_input_tokens = usage.cache_read_input_tokens.or(known.cache_read_input_tokens);
             known.cache_creation_input_tokens =
@@ -134,6 +138,8 @@ impl Messages {
         let is_open = |open: &Option<&Open>| open.is_some_and(|open| open.vendor_id == vendor_id);
         let open = match parent {
             None => {
+                // Another id without a `message_start` is a response that was not streamed, such as the repetition of a
+                // broken one.
                 if !is_open(&self.own.as_ref()) {
                     self.close(step);
                     self.open_own(vendor_id, None, step);
@@ -152,6 +158,7 @@ impl Messages {
         let Some(open) = open else { return };
         open.is_confirmed = true;
         let Some((kind, text)) = content else { return };
+        // The rest of a split character cannot follow once the block is confirmed.
         if parent.is_none()
             && let Some(half) = self.halves.finish(kind.name())
         {
@@ -161,6 +168,8 @@ impl Messages {
         match waiting {
             Some(block) => block.confirmed = Some(text),
             None => {
+                // Streams of sub-agents are not forwarded, and a repeated call may not stream: then the text arrives
+                // only here.
                 open.deliver(kind, &text, step);
                 open.blocks.push(ContentBlock { kind, has_streamed: false, confirmed: Some(text) });
             }
@@ -191,6 +200,7 @@ impl Messages {
         self.counted = self.counted.plus(&counted);
         self.context_tokens = counted.total_tokens().or(self.context_tokens);
         if open.is_whole() {
+            // Otherwise the message was abandoned before it had content, so there is nothing to retract.
             if open.is_confirmed || open.stop_reason.is_some() {
                 self.ended(&open);
                 open.end(step);

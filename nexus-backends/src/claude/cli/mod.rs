@@ -318,9 +318,11 @@ impl Cli for Claude {
         if let Some(tools) = &plan.tools {
             warnings.extend(mcp_config::inspect(tools.definitions(), &version)?);
         }
+        // A repair is written to the running process, so this attempt means that the process has ended.
         if matches!(attempt, Attempt::Repair { .. }) {
             return Err(Failure::new(ErrorKind::OutputInvalid, "the process has ended and cannot retry"));
         }
+        // The checks above need no credential, so a request that they reject borrows none.
         let lease = self.borrow(plan).await?;
         let lent = lease.as_ref().map(Lease::credential);
         let lent = lent
@@ -347,10 +349,12 @@ impl Cli for Claude {
                 },
             },
         );
+        // The echo shows when the model receives an input. Without inputs, it would only repeat the prompt.
         if plan.is_steered {
             arguments.push(args::ECHO.into());
         }
         let model_and_effort = request.model.as_ref().zip(plan.effort);
+        // Only processes with the user's own login refresh it, so only these can race for the refresh.
         let first_turn = lease.is_none().then(FirstTurn::default);
         let startup =
             first_turn.as_ref().map_or_else(StartupWait::none, |first| first.wait(&plan.nexus_home));

@@ -101,6 +101,7 @@ impl ServiceSettings {
             Service::Gateway => &[],
         };
         for (key, value) in own {
+            // The values become parts of host names and paths.
             let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':' | '.');
             match value {
                 None if needed.contains(&key) => {
@@ -134,6 +135,7 @@ impl ServiceSettings {
             return wrong("credential", format!("`service: {name}` needs it: write {advice}"));
         };
         let source = match service {
+            // Only Bedrock takes signing keys; the others need a plain token.
             Service::Bedrock => setting.source(context),
             Service::Vertex | Service::Gateway => setting.token_source(context),
         };
@@ -171,6 +173,7 @@ impl ServiceSettings {
     ) -> Result<Option<Vec<(&'static str, String)>>, Failure> {
         let Some(service) = self.service else { return Ok(None) };
         let token = credential.token.expose();
+        // The cloud would reject the key, but only after it has received it.
         if service != Service::Gateway && token.starts_with(VENDOR_KEY_PREFIX) {
             let reason = format!(
                 "the credential is a key of Anthropic, but `service: {}` needs one of the cloud: write {}",

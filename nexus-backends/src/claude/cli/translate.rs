@@ -164,6 +164,7 @@ impl ClaudeTranslator {
             }
             "result" => {
                 let mut result: ResultLine = output.read().ok()?;
+                // Repaired JSON may have lost or replaced a value, and the caller would trust the answer's shape.
                 if result.structured_output.is_some()
                     && let Some(flaw) = output.flaw()
                 {
@@ -190,6 +191,7 @@ impl ClaudeTranslator {
     }
 
     fn stream(&mut self, line: StreamLine<'_>, halves: Halves, step: &mut Step) -> Option<()> {
+        // No known version forwards the streams of sub-agents. Their deltas must not join the agent's own message.
         if line.parent_tool_use_id.is_some() {
             return None;
         }
@@ -237,6 +239,7 @@ impl ClaudeTranslator {
             (block, raw)
         });
         if is_synthetic {
+            // The CLI writes such a text also in the middle of a turn that later succeeds, so it decides nothing yet.
             self.witness.error = line.error;
             self.excuse = Some(blocks.map(|(block, _)| block.text).collect());
             return Some(());
@@ -321,6 +324,7 @@ impl ClaudeTranslator {
                 let error = line.error.unwrap_or_else(|| "unknown".to_owned());
                 let delay =
                     line.retry_delay_ms.and_then(|delay| Duration::try_from_secs_f64(delay / 1000.0).ok());
+                // The CLI counts the failed attempt, the event counts the next.
                 let retrying =
                     Retrying::new(line.attempt.unwrap_or(1).saturating_add(1), format!("{status}{error}"));
                 step.event(retrying.with_delay(delay).with_kind(retry_kind(line.error_status, &error)));
@@ -436,6 +440,7 @@ impl ClaudeTranslator {
             (Stage::Listing, TOOLS_READY) => {
                 self.with_tools(is_done, error, |tools| mcp_config::ready(&response, tools))
             }
+            // Responses to an interrupt and late responses need no action.
             _ => return Some(()),
         };
         match taken {
@@ -570,6 +575,7 @@ impl ClaudeTranslator {
             step.event(ContextUsage::new(used, window));
         }
         step.resume = self.opening.session.handle();
+        // The process may answer again, to a repair or an input. This answer's state must not affect that one.
         self.witness = Witness::default();
         self.calls.forget();
         if self.inputs.are_waiting() && !self.is_stopping {
@@ -593,6 +599,7 @@ impl ClaudeTranslator {
         step.event(TurnEvent::warning("the answer waits for background work of the agent"));
         self.held = Some(verdict);
         self.refuse_questions(step);
+        // The CLI does not exit while its input is open. Its exit releases the outcome if no further answer follows.
         step.close_stdin = true;
     }
 
@@ -603,6 +610,7 @@ impl ClaudeTranslator {
         if self.messages.last_text().is_empty() && !text.is_empty() {
             self.messages.add(line.uuid.as_deref().unwrap_or("result"), &text, step);
         }
+        // The CLI reports an empty answer of the model as `success` with an empty `result`.
         if line.structured_output.is_none() && self.messages.last_text().trim().is_empty() {
             return TurnOutcome::Failed(Failure::new(ErrorKind::Incomplete, "the answer is empty"));
         }
@@ -654,6 +662,7 @@ impl Translator for ClaudeTranslator {
         let head = serde_json::from_slice::<Head<'_>>(beginning);
         let is_result = match &head {
             Ok(head) => head.kind == "result",
+            // The beginning is cut inside the JSON, so recognise the line by its first bytes.
             Err(_) => beginning.trim_ascii_start().starts_with(br#"{"type":"result""#),
         };
         if is_result {
@@ -665,6 +674,7 @@ impl Translator for ClaudeTranslator {
     }
 
     fn approved(&mut self, question: u64, answer: Result<(), Denial>, step: &mut Step) {
+        // The end of the turn has already denied the requests that were open.
         let Some(Question { request_id, tool_use_id, input }) = self.questions.remove(&question) else {
             return;
         };
@@ -724,6 +734,7 @@ impl Translator for ClaudeTranslator {
     }
 
     fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step) {
+        // Precedes the return below, because the conversation of a stopped turn must also be forgettable.
         if let Err(error) = self.opening.session.write_note() {
             let text = format!(
                 "the id of the stored conversation could not be written, so it cannot be forgotten: \
@@ -744,6 +755,7 @@ fn retry_kind(status: Option<u16>, error: &str) -> Option<ErrorKind> {
     Some(match (status, error) {
         (Some(401 | 403), _) | (_, "authentication_failed") => ErrorKind::Unauthenticated,
         (Some(429), _) | (_, "rate_limit") => ErrorKind::RateLimited,
+        // The vendor's API reports an overloaded model as 529.
         (Some(503 | 529), _) | (_, "overloaded") => ErrorKind::Overloaded,
         (Some(_), _) => ErrorKind::VendorFailure,
         (None, _) => ErrorKind::Transport,

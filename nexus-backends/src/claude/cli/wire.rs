@@ -48,6 +48,7 @@ pub(super) struct StreamEvent<'a> {
 pub(super) struct Delta<'a> {
     #[serde(borrow, default, rename = "type")]
     pub(super) kind: Cow<'a, str>,
+    // Borrowed from the line, because deltas are most of the output: about 16,000 lines for an answer of 1 MiB.
     #[serde(borrow, default)]
     pub(super) text: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -101,6 +102,7 @@ pub(super) struct AssistantMessage {
     /// Set only if the response was not streamed.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) stop_reason: Option<String>,
+    // Has the counts of the start, unless the response was not streamed. `message_delta` has the final ones.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) usage: Option<ApiUsage>,
 }
@@ -126,10 +128,12 @@ pub(super) struct Block {
     pub(super) id: String,
     #[serde(deserialize_with = "lenient")]
     pub(super) name: String,
+    // May contain defaults that the model did not send, such as `replace_all`.
     #[serde(deserialize_with = "lenient")]
     pub(super) input: Value,
     #[serde(deserialize_with = "lenient")]
     pub(super) tool_use_id: String,
+    // Plain text, or a list of blocks.
     #[serde(deserialize_with = "lenient")]
     pub(super) content: Value,
     #[serde(deserialize_with = "lenient")]
@@ -195,8 +199,10 @@ pub(super) struct SystemLine {
     pub(super) claude_code_version: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub(super) attempt: Option<u32>,
+    // The CLI writes fractions of a millisecond.
     #[serde(deserialize_with = "lenient")]
     pub(super) retry_delay_ms: Option<f64>,
+    // `null` if the connection was refused or reset before a response.
     #[serde(deserialize_with = "lenient")]
     pub(super) error_status: Option<u16>,
     #[serde(deserialize_with = "lenient")]
@@ -227,8 +233,10 @@ pub(super) struct ResultLine {
     pub(super) subtype: String,
     #[serde(deserialize_with = "lenient")]
     pub(super) is_error: bool,
+    // Also `null` for a lost connection, an exhausted output limit and a missing login.
     #[serde(deserialize_with = "lenient")]
     pub(super) api_error_status: Option<u16>,
+    // Present only with the subtype `success`. The other subtypes have `errors`.
     #[serde(deserialize_with = "lenient")]
     pub(super) result: Option<String>,
     #[serde(deserialize_with = "lenient")]
@@ -237,6 +245,7 @@ pub(super) struct ResultLine {
     pub(super) terminal_reason: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub(super) stop_reason: Option<String>,
+    // Zero if the CLI took the prompt for one of its commands and called no model.
     #[serde(deserialize_with = "number::count")]
     pub(super) num_turns: Option<u64>,
     #[serde(deserialize_with = "lenient")]
@@ -245,6 +254,7 @@ pub(super) struct ResultLine {
     pub(super) session_id: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub(super) uuid: Option<String>,
+    // Estimate from the CLI's own price list, accumulated over all answers of the process.
     #[serde(deserialize_with = "number::amount")]
     pub(super) total_cost_usd: Option<f64>,
     #[serde(rename = "modelUsage", deserialize_with = "lenient")]
@@ -434,6 +444,7 @@ where
     D: Deserializer<'de>,
     T: DeserializeOwned + Default,
 {
+    // Read the whole value first. An error in the middle of it would leave the deserialiser there and cost the line.
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
 }
 

@@ -57,6 +57,7 @@ const SHAPE: Shape = Shape {
     prompt_cache_key: true,
     store: true,
     strict: true,
+    // The vendor's pages list this field among the rejected ones.
     max_output_tokens: false,
     carry: Carry::AsTheyCame,
     custom_calls: CustomCalls::Client,

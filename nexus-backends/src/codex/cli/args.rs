@@ -40,6 +40,7 @@ pub(super) fn script(
     effort: Option<AppliedEffort>,
 ) -> Result<Script, Failure> {
     let request = &*plan.request;
+    // With this policy, the program answers each request for more rights with an error to its model.
     let mut thread = json!({ "cwd": directory, "approvalPolicy": "never" });
     if let Some(sandbox) = policy.mode() {
         thread["sandbox"] = json!(sandbox);
@@ -60,6 +61,7 @@ pub(super) fn script(
     let thread_method = match resumed {
         Some(session) => {
             thread["threadId"] = json!(session.thread);
+            // Otherwise the response repeats the whole conversation.
             thread["excludeTurns"] = json!(true);
             "thread/resume"
         }
@@ -72,6 +74,7 @@ pub(super) fn script(
         Some(output) => input.push(text_input(output.instruction())),
         None => {}
     }
+    // After the instruction about the schema was added, because it counts too.
     check_length(&input)?;
     turn["input"] = Value::Array(input);
     if let Some(effort) = effort {

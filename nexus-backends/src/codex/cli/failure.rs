@@ -44,6 +44,7 @@ pub(super) fn of(problem: &Problem, limits: Option<&RateLimits>) -> Failure {
         ErrorKind::UsageLimit => {
             let reset =
                 || body_reset(&problem.message).or_else(|| named_moment(&problem.message, &Local::now()));
+            // The report of the limits has an exact time, the message often only a local clock time.
             limits.and_then(resets_at).or_else(reset).map(Retry::At)
         }
         ErrorKind::RateLimited => named_wait(&problem.message).map(Retry::After),

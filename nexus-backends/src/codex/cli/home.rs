@@ -102,6 +102,7 @@ impl Provider<'_> {
             "base_url": url,
             "wire_api": "responses",
             "env_key": TOKEN_VARIABLE,
+            // Otherwise the program first tries a WebSocket, and a server without one costs seconds of retries.
             "supports_websockets": false,
             "request_max_retries": RETRIES,
             "stream_max_retries": RETRIES,
@@ -141,19 +142,23 @@ pub(super) fn configuration(
 ) -> Result<String, toml::ser::Error> {
     let mut config = json!({
         "model_provider": "nexus",
+        // The default of the program's catalog is `none`, with which no thinking arrives.
         "model_reasoning_summary": "auto",
         "check_for_update_on_startup": false,
+        // An unreachable metrics host would delay the exit of the program by about 5 seconds.
         "analytics": { "enabled": false },
         "features": {
             "apps": false,
             "hooks": false,
             "memories": false,
             "plugins": false,
+            // Otherwise the program retries a connection that cannot be opened for ever.
             "unbounded_connection_retries": false,
         },
         "skills": { "bundled": { "enabled": false } },
         "shell_environment_policy": {
             "inherit": "all",
+            // `false` would hide each variable with KEY, SECRET or TOKEN in its name, even those of the request.
             "ignore_default_excludes": true,
             "exclude": [TOKEN_VARIABLE, caller_tools::TOKEN_VARIABLE, "CODEX_HOME"],
         },

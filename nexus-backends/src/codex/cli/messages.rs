@@ -91,6 +91,7 @@ impl Messages {
     ) -> TurnEvent {
         let message = self.begin(names, item);
         self.open.remove(item);
+        // Still retractable, because a retry of this model call repeats even complete messages.
         self.ended.push(message.clone());
         MessageEnded::new(message, text).with_parent(parent.cloned()).into()
     }

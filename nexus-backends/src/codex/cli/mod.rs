@@ -299,6 +299,7 @@ impl Cli for Codex {
         let executable = self.executable().map_err(version::not_installed)?;
         let home = plan.home()?;
         let folders = Folders::below(home.path());
+        // The program exits at once if its home does not exist.
         for folder in ["codex", "user", "tmp"] {
             home.folder(folder).map_err(unwritable)?;
         }
@@ -320,13 +321,16 @@ impl Cli for Codex {
             (Attempt::First, Some(store)) => restore(request.conversation.handle(), store, home.path())?,
             _ => None,
         };
+        // The list costs another process, so request it only if it decides something.
         let needs_models = request.tool_access == ToolAccess::ScopedOnly || plan.effort.is_some();
         let models = match needs_models {
             true => match ModelList::of(&executable, &bare).await {
                 Ok(models) => Some(models),
+                // Some of the program's own tools can be removed only through an edited model list.
                 Err(unlisted) if request.tool_access == ToolAccess::ScopedOnly => {
                     return Err(unlisted.failure());
                 }
+                // Here the list only limits the effort, so the turn can run without it.
                 Err(_) => None,
             },
             false => None,
@@ -421,6 +425,7 @@ fn restore(
 /// show it.
 fn mismatch(billing: Option<Billing>, token: &Secret) -> Option<String> {
     let is_key = token.expose().starts_with("sk-");
+    // Every JWT begins with these letters: they encode `{"` in Base64.
     let is_access_token = token.expose().starts_with("eyJ");
     let billing = billing.unwrap_or(Billing::Plan);
     let found = match billing {

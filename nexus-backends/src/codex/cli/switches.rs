@@ -20,10 +20,12 @@ pub(super) fn overruled(asked: &Value, read: Result<&Value, &RpcError>) -> Optio
     let refused = |reason: String| Some(Failure::new(ErrorKind::Unsupported, reason));
     let read = match read.map(|read| serde_json::from_value::<ConfigRead>(read.clone())) {
         Ok(Ok(read)) => read,
+        // An unreadable report counts as one without our settings, so the turn ends.
         Ok(Err(_)) => ConfigRead::default(),
         Err(error) => return refused(format!("codex does not report its configuration: {}", error.message)),
     };
     let holds = |path: &[&str], wanted: &Value| {
+        // The strongest layer is the first, so the first one with the setting decides.
         let named = read.layers.iter().find_map(|layer| at(&layer.config, path));
         let effective =
             path.first().filter(|first| **first == "features").and_then(|_| at(&read.config.rest, path));

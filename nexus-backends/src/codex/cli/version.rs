@@ -42,6 +42,7 @@ fn native_beside(path: &Path) -> Option<PathBuf> {
     }
     let package = script.parent()?.parent()?;
     let (platform, triple) = platform()?;
+    // Package managers nest the platform's package, hoist it beside this one, or unpack it here.
     let places = [
         package.join("node_modules/@openai").join(platform),
         package.parent()?.join(platform),

@@ -296,6 +296,7 @@ pub(super) enum Item {
         source: Option<String>,
         #[serde(default)]
         status: String,
+        // Empty until the command has ended.
         #[serde(default)]
         aggregated_output: Option<String>,
         #[serde(default)]

@@ -116,6 +116,7 @@ impl ProviderRow {
                 return wrong(&[key], &format!("`{{{name}}}` is not among `parameters`: add it there"));
             }
         }
+        // Any value is good enough here, because only the form of the path is checked.
         let filled = self.parameters.keys().fold(path.to_owned(), |path, name| fill(&path, name, "x"));
         if let Some(fault) = CallRoute::path_fault(&filled) {
             return wrong(&["path"], fault);
@@ -127,6 +128,7 @@ impl ProviderRow {
                     "must consist of at most 63 lower-case letters, digits and `-`",
                 );
             }
+            // The region is a part of each signature.
             if !self.parameters.contains_key("region") {
                 return wrong(&["sigv4"], "needs the parameter `region`: add it to `parameters`");
             }
@@ -148,6 +150,7 @@ impl ProviderRow {
             if !is_word {
                 return wrong(&["parameters", name], "must consist of lower-case letters, digits and `_`");
             }
+            // An entry has its parameters beside its settings, so their names must differ.
             if is_setting(name) {
                 return wrong(&["parameters", name], "is a setting of the wire: choose another name");
             }

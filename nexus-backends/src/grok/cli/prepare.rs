@@ -42,6 +42,7 @@ impl Grok {
         attempt: Attempt,
     ) -> Result<Prepared<GrokTranslator>, Failure> {
         let request = &*plan.request;
+        // These checks need neither a process nor a credential, so a rejected request costs nothing.
         refuse_reserved(request)?;
         refuse_nameless(plan)?;
         let executable = self.executable().map_err(|error| {
@@ -72,6 +73,7 @@ impl Grok {
             Some(system) if start.writes_system => {
                 Some(home::write_system(&home, system).map_err(unwritable)?)
             }
+            // A repair reuses the file that the first attempt wrote.
             Some(_) => Some(home.path().join("agent.md")),
             None => None,
         };
@@ -80,6 +82,7 @@ impl Grok {
         let grok_home = home::grok_folder(&home);
         let session_id = start.session.id().to_owned();
         let old_session = session_log::session_folder(&grok_home, &session_id);
+        // The CLI appends to the files of a resumed session, so this turn's part begins at their present length.
         let length = |file| home::length_in(old_session.as_deref(), file);
         let watch = RetryWatch::new(&grok_home, &session_id, length("updates.jsonl"));
         let setup = home::ProcessParameters {
@@ -118,6 +121,7 @@ impl Grok {
         let start = self.start(plan, executable, &arguments, &home)?;
         let ready = start.prepare(|builder| self.with_variables(builder, request, &home));
         let ReadyProcess { invocation, sandbox, .. } = ready.await?;
+        // Message ids contain this number. A repair is a second process of the turn, and its ids must differ.
         let process = self.processes.fetch_add(1, Ordering::Relaxed);
         let translator = GrokTranslator::new(plan.backend.clone(), request.tool_access, process)
             .with_session(stored, watch)
@@ -183,15 +187,19 @@ impl Grok {
         };
         let session = match resumed {
             Some(id) => {
+                // The home of a repaired attempt already contains the session; any other home needs a copy of the
+                // stored one.
                 let is_there = session_log::session_folder(&home::grok_folder(&home), &id).is_some()
                     || conversation::restore(&home, &plan.nexus_home, &id, &plan.working_directory)
                         .map_err(unwritable)?;
+                // Resuming an unknown id would cause the CLI to contact `auth.x.ai` for a remote copy.
                 if !is_there {
                     let reason = format!("the conversation {id} is not stored here");
                     return Err(Failure::new(ErrorKind::ConversationLost, reason));
                 }
                 ConversationId::Resume(id)
             }
+            // The CLI writes an id of its own only at the end, which an interrupted turn never reaches.
             None => ConversationId::New(conversation::new_id()),
         };
         let start = SessionStart { session, question: instruction, writes_system: is_new_home };
@@ -205,8 +213,12 @@ impl Grok {
         request: &TurnRequest,
         home: &PrivateHome,
     ) -> EnvironmentBuilder {
+        // Moving `GROK_HOME` is not enough: the CLI also starts servers and hooks from `.claude` and `.cursor` in
+        // `HOME`.
         builder = builder.with("HOME", home::user_home(home));
         if request.tool_access != ToolAccess::ScopedOnly {
+            // The user's tools need the real home. The switches below disable the servers and hooks that the CLI would
+            // load from it.
             builder = builder.pass(["HOME"]).pass(USER_VARIABLES).pass(&request.environment);
         }
         builder = builder.with("GROK_HOME", home::grok_folder(home));
@@ -214,6 +226,7 @@ impl Grok {
             builder = builder.with(name, value);
         }
         if let Some(url) = &self.settings.base_url {
+            // The CLI uses the first address with an API key, and the second with a subscription.
             builder = builder.with("GROK_XAI_API_BASE_URL", url).with("GROK_CLI_CHAT_PROXY_BASE_URL", url);
         }
         match &self.settings.network.ca_file {
@@ -267,6 +280,7 @@ impl Grok {
             executable,
             arguments,
             working_directory: plan.working_directory.clone(),
+            // The CLI never reads standard input in this mode, because the prompt is in a file.
             stdin: StdinMode::Empty,
             sandbox: needs,
         })
@@ -317,6 +331,7 @@ fn blocks(request: &TurnRequest, question: Option<&str>) -> Vec<PromptBlock> {
     if let Some(question) = question {
         return vec![PromptBlock::text(question)];
     }
+    // The CLI joins blocks with a space, which would change the text.
     let mut blocks = match request.prompt.iter().all(|block| matches!(block, PromptBlock::Text { .. })) {
         true => vec![PromptBlock::text(request.prompt_text())],
         false => request.prompt.clone(),

@@ -22,6 +22,7 @@ const MAX_RECORD_BYTES: u64 = 256 << 20;
 
 /// Returns the folder of session `id` below the CLI's home, if it exists.
 pub(super) fn session_folder(grok_home: &Path, id: &str) -> Option<PathBuf> {
+    // The folder between is named after a working directory. The CLI also looks for an id in all of them.
     let directories = std::fs::read_dir(grok_home.join("sessions")).ok()?;
     directories.flatten().map(|directory| directory.path().join(id)).find(|folder| folder.is_dir())
 }
@@ -152,6 +153,7 @@ pub(super) fn turn_end(session: &Path) -> Option<TurnEnd> {
     for update in updates.split(|byte| *byte == b'\n').filter_map(read_update) {
         let LoggedUpdate { kind, state, error_type, is_rate_limited, stop_reason, .. } = update.params.update;
         match (kind.as_str(), state.as_deref()) {
+            // A resumed session has several turns in one file, and only the last counts.
             ("user_message_chunk", _) => end = TurnEnd::default(),
             ("retry_state", Some("retrying")) => end.retries = end.retries.saturating_add(1),
             ("retry_state", Some("failed" | "exhausted")) => {
@@ -196,6 +198,7 @@ impl RetryWatch {
             return None;
         }
         let added = read_from(path, self.read_bytes)?;
+        // The CLI may be in the middle of a line. Its beginning is read again at the next poll.
         let whole = added.iter().rposition(|byte| *byte == b'\n')? + 1;
         let added = added.get(..whole)?;
         self.read_bytes += whole as u64;

@@ -273,6 +273,7 @@ impl GrokTranslator {
 
     fn text(&mut self, text: String, step: &mut Step) {
         let text = self.halves.delta(TEXT, text.into(), mem::take(&mut self.line_halves)).into_owned();
+        // A response without text still needs a message that carries its usage.
         let open = self.message(step);
         open.text.push_str(&text);
         let id = open.id.clone();
@@ -545,6 +546,7 @@ impl Translator for GrokTranslator {
     fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step) {
         for call in &mut self.calls {
             if let Some(held) = call.held.take() {
+                // No result arrived, so the call may have had an effect.
                 held.tell(&call.id, Effects::Unknown, step);
             }
         }
@@ -554,6 +556,7 @@ impl Translator for GrokTranslator {
             .zip(end.home)
             .and_then(|(session, home)| session_log::session_folder(&grok_home(home), session.id()));
         let answers = folder.as_deref().and_then(session_log::answers);
+        // Without a regular end, the record may lag behind the output.
         let is_comparable = |answers: &Vec<LoggedAnswer>| {
             matches!(self.last, Some(Last::End(_))) || answers.len() == self.closed.len()
         };

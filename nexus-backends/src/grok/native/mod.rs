@@ -55,11 +55,13 @@ const EFFORTS: [Effort; 4] = [Effort::Low, Effort::Medium, Effort::High, Effort:
 
 /// Shape of the requests to every model.
 const SHAPE: Shape = Shape {
+    // The vendor's program sends the system text as a message, and never uses `instructions`.
     system: SystemPosition::SystemMessage,
     text: TextShape::Plain,
     tools: ToolPosition::Field,
     parallel_tool_calls: None,
     tool_choice: false,
+    // The value that the vendor's program sends.
     reasoning_summary: Some("concise"),
     reasoning_context: None,
     encrypted_reasoning: true,
@@ -67,7 +69,9 @@ const SHAPE: Shape = Shape {
     store: true,
     strict: true,
     max_output_tokens: true,
+    // The endpoint rejects reasoning that returns with its `status`.
     carry: Carry::Bare,
+    // Searches arrive as `custom_tool_call`. The server has already run them, so a result would be wrong.
     custom_calls: CustomCalls::Server,
 };
 
@@ -108,6 +112,7 @@ impl GrokEndpoint {
     /// Returns the headers of a request, with the token of the credential.
     fn account_headers(&self, credential: Option<&Credential>) -> HeaderMap {
         let mut headers = bearer::headers(credential);
+        // According to public reports, the endpoint answers 403 without this header, and 426 for an outdated version.
         headers.insert("x-xai-token-auth", HeaderValue::from_static("xai-grok-cli"));
         headers.insert("x-grok-client-identifier", HeaderValue::from_static(OUR_NAME));
         bearer::set(&mut headers, "x-grok-client-version", &self.client_version);
@@ -157,6 +162,7 @@ impl Dialect for GrokEndpoint {
                 Some(entry) => plan(ModelId::from(entry.id.as_str()), Some(entry), None),
                 None => Err(name_a_model("the endpoint's list has no models")),
             },
+            // Models without reasoning reject an effort. Only the list shows which models have it.
             (ListLookup::Nothing(reason), Some(model)) => {
                 let warning = format!("{reason}: the request to {model} has no effort");
                 plan(model, None, Some(warning))
@@ -210,6 +216,7 @@ impl Dialect for GrokEndpoint {
         let is_bad_token =
             || body.names("bad-credentials") || body.names("access token could not be validated");
         match error.status? {
+            // Any other 403 concerns policy, content or a header, and a renewed token would not help.
             StatusCode::FORBIDDEN if is_bad_token() => {
                 Some(Failure::new(ErrorKind::Unauthenticated, body.words()))
             }

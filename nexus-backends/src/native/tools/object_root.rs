@@ -58,6 +58,7 @@ pub(super) fn plain_root(schema: &Value) -> Map<String, Value> {
         let Some(target) = target.filter(|_| !root.contains_key("properties")) else { break };
         root.remove("$ref");
         for (keyword, value) in target {
+            // Keywords beside the reference take precedence over those of its target.
             root.entry(keyword).or_insert_with(|| value.clone());
         }
     }
@@ -79,6 +80,7 @@ pub(super) fn object_root(schema: &Value) -> (Map<String, Value>, Option<&'stati
     } else if is_composed(&root) {
         let mut merge = Merge { document: schema, schemas_left: MAX_SCHEMAS, is_wider: false };
         let members = merge.members(&Value::Object(root.clone()));
+        // One plain object cannot express these keywords.
         merge.is_wider |= ["const", "enum", "not"].iter().any(|keyword| root.contains_key(*keyword));
         root.retain(|keyword, _| !COMPOSITION.contains(&keyword.as_str()));
         match members {
@@ -154,6 +156,7 @@ impl Merge<'_> {
         }
         for alternatives in ["anyOf", "oneOf"].into_iter().filter_map(list) {
             let any: Vec<_> = alternatives.iter().filter_map(|schema| self.members(schema)).collect();
+            // The merged object also accepts properties of two alternatives at once.
             self.is_wider |= any.len() > 1;
             all.and(Members::of_any(any)?);
         }
@@ -175,6 +178,7 @@ impl Members {
         self.required.extend(other.required);
         for (name, property) in other.properties {
             match self.properties.get_mut(&name) {
+                // Both constraints apply. Below the root, servers accept a composition.
                 Some(known) if *known != property => *known = json!({ "allOf": [known, property] }),
                 Some(_) => {}
                 None => {

@@ -67,6 +67,7 @@ fn subschema(schema: &Map<String, Value>, nesting: usize, size: &mut Size) -> bo
         return false;
     }
     if let Some(reference) = schema.get("$ref") {
+        // A reference stands alone, because servers reject other keywords beside it.
         return schema.len() == 1 && reference.as_str().is_some_and(leads_to_definition);
     }
     let types = types(schema);
@@ -86,6 +87,7 @@ fn subschema(schema: &Map<String, Value>, nesting: usize, size: &mut Size) -> bo
             ("anyOf", Value::Array(list)) => list.iter().all(|value| is_schema(value, nesting)),
             ("properties", Value::Object(named)) => named.values().all(|value| is_schema(value, nesting + 1)),
             ("$defs" | "definitions", Value::Object(named)) => {
+                // Definitions stand at the top level, so their nesting is counted from there.
                 named.values().all(|value| is_schema(value, 0))
             }
             ("anyOf" | "properties" | "$defs" | "definitions", _) => false,

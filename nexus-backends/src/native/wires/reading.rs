@@ -105,6 +105,7 @@ impl Reading {
             Err(error) => error,
         };
         if let Some(Repaired { text, repairs }) = lenient_json::repair(data.as_bytes()) {
+            // A repair may leave half a character at the end of a text, which the next event completes.
             self.event_halves = repairs.halves;
             let again = read(self, &text, events);
             self.event_halves = Halves::default();
@@ -141,6 +142,7 @@ impl Reading {
     /// Ends the call with an error of the server.
     pub(super) fn fail(&mut self, error: &Value) {
         let body = ErrorBody::of(error);
+        // An error in a stream has no status of its own, because the response began as a success.
         let reply = ErrorReply { status: None, headers: &self.error_headers, body: &body };
         let failure = judge(&reply, self.dialect.failure(&reply));
         self.ending = Some(CallEnding::Failed(failure));
@@ -201,6 +203,7 @@ impl Reading {
         let is_answer = matches!(ending, CallEnding::Completed { .. } | CallEnding::Incomplete { .. });
         let items = match is_answer {
             true => items,
+            // The output of a failed call must not enter the conversation, because the call may be repeated.
             false => Vec::new(),
         };
         let calls_tools = items.iter().any(OutputItem::is_call);

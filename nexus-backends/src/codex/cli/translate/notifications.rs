@@ -80,6 +80,7 @@ impl AppServer {
             return None;
         }
         let thread = thread.unwrap_or_default();
+        // The first message of a sub-agent may precede the item that names its call.
         let unknown = || CallId::from(format!("agent-{thread}"));
         Some(self.agents.get(thread).cloned().unwrap_or_else(unknown))
     }
@@ -135,6 +136,7 @@ impl AppServer {
                 self.answering();
                 let messages = self.messages.entry(thread.unwrap_or_default()).or_default();
                 if is_complete {
+                    // Only the last message of the turn's own agent is the answer.
                     self.has_answer = if is_own { !text.trim().is_empty() } else { self.has_answer };
                     step.events.push(messages.end(&mut self.names, parent.as_ref(), &id, text));
                 } else {
@@ -179,10 +181,12 @@ impl AppServer {
             step.failed_and_stops(failure);
         }
         self.messages.values_mut().for_each(Messages::stand);
+        // Item ids repeat between model calls, so an end belongs to the first running call with its id.
         let name = self.running_call(&call.id).filter(|_| is_complete);
         let is_new = name.is_none();
         let name = name.unwrap_or_else(|| self.name_call(&call.id));
         if is_new {
+            // Text before a call is only a remark. The answer follows the last call.
             if parent.is_none() {
                 self.has_answer = false;
             }
@@ -251,6 +255,7 @@ impl AppServer {
     fn error(&mut self, notification: ErrorNotification, step: &mut Step) {
         if !notification.will_retry {
             if self.is_own(notification.thread_id.as_deref()) {
+                // `turn/completed` follows and decides the outcome, but it may lack the error.
                 self.problem = Some(notification.error);
             }
             return;

@@ -96,6 +96,7 @@ impl ChatReader {
 
     /// Ends the texts, and returns the items of the reply with the text of the message.
     fn items(&mut self, events: &mut Vec<TurnEvent>) -> (Vec<OutputItem>, String) {
+        // Half a character at the end of the stream can get no second half any more.
         if let Some(half) = self.reading.last_half("content") {
             let half = half.to_string();
             let pieces = self.splitter.push(&half);
@@ -108,6 +109,7 @@ impl ChatReader {
             items.push(OutputItem::Reasoning { raw });
         }
         let mut calls = match &self.finish {
+            // Arguments may be cut in an incomplete answer, so no call counts there.
             Some(CallEnding::Completed { .. }) => {
                 std::mem::take(&mut self.calls).into_items(self.reading.call())
             }
@@ -116,6 +118,7 @@ impl ChatReader {
         let mut text = std::mem::take(&mut self.text);
         if self.has_answer_tool
             && let Some(answer) = take_answer(&mut calls)
+            // With other calls in the reply, the model has not finished, so its answer is not final.
             && calls.is_empty()
         {
             self.reading.text(&answer, events);
@@ -209,6 +212,7 @@ impl ChunkParts<'_> {
             reading.model = Some(ModelId::from(chunk.model.as_str()));
         }
         let extension = chunk.x_groq.0.as_ref().and_then(|extension| extension.usage.0.as_ref());
+        // Groq reports the usage of a stream in its own member `x_groq`.
         let has_usage = count(reading, chunk.usage.0.as_ref().or(extension));
         let is_error =
             chunk.error.is_some_and(|error| error.get() != "null") || chunk.object.as_str() == "error";
@@ -231,6 +235,8 @@ impl ChunkParts<'_> {
             }
             self.choice(reading, choice, events);
         }
+        // With `stream_options`, the usage comes last, in a chunk without choices. Not every server sends `[DONE]`
+        // after it.
         if has_usage && choices.is_empty() && self.finish.is_some() {
             *self.is_done = true;
         }
@@ -238,6 +244,7 @@ impl ChunkParts<'_> {
 
     fn choice(&mut self, reading: &mut Reading, choice: &Choice<'_>, events: &mut Vec<TurnEvent>) {
         count(reading, choice.usage.0.as_ref());
+        // A body that is not streamed has a `message` in place of the `delta`.
         let delta = choice.delta.0.as_ref().or(choice.message.0.as_ref());
         if let Some(delta) = delta {
             self.delta(reading, delta, events);
@@ -326,6 +333,7 @@ impl SentThinking {
                     && known.get("index") == piece.get("index")
                     && known.get("type") == piece.get("type")
             };
+            // Pieces of one detail follow each other, so the search from the end finds it at once.
             let Some(known) = self.details.iter_mut().rev().find(is_same) else {
                 if self.details.len() < MAX_DETAILS {
                     self.details.push(piece);
@@ -395,6 +403,7 @@ fn count(reading: &mut Reading, report: Option<&UsageReport>) -> bool {
 fn not_a_chunk(reading: &mut Reading, name: &str, data: &str, events: &mut Vec<TurnEvent>) {
     let value: Value = serde_json::from_str(data).unwrap_or_default();
     let is_error =
+        // Other objects may have such members too, but objects of the API have an `id`, which errors lack.
         ["detail", "message", "code"].iter().any(|key| value.get(key).is_some_and(|value| !value.is_null()));
     match is_error && value.get("id").is_none() {
         true => reading.fail(&value),

@@ -87,12 +87,14 @@ impl RequestWriter for ChatWriter {
     fn head(&self, opening: &TurnConstants<'_>, _conversation: &str) -> Vec<u8> {
         let shape = &self.0;
         let mut tools = ToolList { tools: opening.tools, last: None };
+        // The OpenAI API rejects this field in a request without tools.
         let parallel_tool_calls = shape.parallel_tool_calls.filter(|_| !tools.is_empty());
         let (mut tool_choice, mut response_format) = (None, None);
         match (opening.output_format, shape.answer) {
             (Some(format), AnswerFormat::Tool) => {
                 tool_choice = Some(match tools.is_empty() {
                     true => json!({ "type": "function", "function": { "name": ANSWER_TOOL } }),
+                    // With other tools, the model may need results before it can answer, so it may choose the tool.
                     false => json!("required"),
                 });
                 tools.last = Some(answer_tool(format));
@@ -133,6 +135,7 @@ impl RequestWriter for ChatWriter {
             self.model(&exchange, &mut into);
             pictures = self.answers(&exchange, &mut into);
         }
+        // Pictures of the last results have no later message of the user to join.
         if !pictures.is_empty() {
             element(&mut into, &TextMessage { role: "user", content: Content::Parts(pictures) });
         }
@@ -158,6 +161,7 @@ impl ChatWriter {
                 ItemPart::Text { text } => Some(text.as_str()),
                 ItemPart::Image { .. } => None,
             });
+            // Plain text where possible, because some servers do not accept a list of parts.
             Content::Text(texts.collect::<Vec<_>>().join("\n\n").into())
         } else {
             parts.extend(said.iter().map(|part| content_part(part)));
@@ -192,6 +196,7 @@ impl ChatWriter {
                 _ => {}
             }
         }
+        // Servers reject a message of the model with neither content nor calls.
         if text.is_empty() && tool_calls.is_empty() {
             return;
         }
@@ -202,6 +207,7 @@ impl ChatWriter {
         };
         let content = (!text.is_empty()).then_some(Cow::Owned(text));
         element(into, &ModelMessage { role: "assistant", content, tool_calls });
+        // Reopens the written message, because the members for the thinking differ between servers.
         if let Some(thinking) = thinking.filter(|_| goes_back) {
             into.pop();
             members(into, thinking);
@@ -228,6 +234,7 @@ impl ChatWriter {
                             "[the result is a picture, which follows]".clone_into(&mut text);
                         }
                     }
+                    // The wire has no field for a failed call.
                     if is_error { format!("Error: {text}") } else { text }
                 }
             };

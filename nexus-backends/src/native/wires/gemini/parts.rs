@@ -41,11 +41,13 @@ pub(super) enum AnswerPart {
 impl AnswerParts {
     /// Returns true if no further part can be stored.
     pub(super) fn is_full(&self) -> bool {
+        // Signatures count too, because each becomes an item of its own.
         self.list.len().saturating_add(self.signatures) >= MAX_PARTS
     }
 
     /// Adds a piece of text, with its signature.
     pub(super) fn text(&mut self, piece: &str, signature: &str) {
+        // Thinking that ends without a signature does not return to the model.
         self.thought.clear();
         if piece.is_empty() && signature.is_empty() {
             return;
@@ -58,6 +60,7 @@ impl AnswerParts {
             text.push_str(piece);
             if !signature.is_empty() {
                 self.signatures += 1;
+                // A signature returns only with exactly the piece with which it arrived.
                 marks.push((start, text.len(), signature.to_owned()));
             }
         }

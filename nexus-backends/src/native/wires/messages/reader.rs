@@ -80,6 +80,7 @@ impl Counts {
             (&mut self.output, report.output_tokens.0),
             (&mut self.thinking, thinking),
         ] {
+            // `None` is less than any number, so a report without this count changes nothing.
             *count = (*count).max(reported);
         }
     }
@@ -90,6 +91,7 @@ impl Counts {
         usage.cache_write_tokens = self.cache_write;
         usage.cache_read_tokens = self.cache_read;
         usage.reasoning_tokens = self.thinking;
+        // The API counts thinking as output, whereas `Usage` has both counts apart.
         usage.output_tokens = self.output.map(|all| all.saturating_sub(self.thinking.unwrap_or(0)));
         usage
     }
@@ -142,8 +144,10 @@ impl MessagesReader {
                     answer.push_str(&block.text);
                     items.push(self.reading.message_item(block.text, None));
                 }
+                // A cut block lacks its signature, and the API rejects thinking without a valid one.
                 BlockKind::Thinking if block.is_closed => items.extend(block.thinking()),
                 BlockKind::Redacted => items.extend(block.raw.map(|raw| OutputItem::Reasoning { raw })),
+                // The arguments of a call may be cut in an incomplete answer, so no call counts there.
                 BlockKind::Call if is_completed && self.has_answer_tool && block.name == ANSWER_TOOL => {
                     submitted = Some(block.arguments());
                 }
@@ -153,6 +157,7 @@ impl MessagesReader {
                 _ => {}
             }
         }
+        // With other calls in the reply, the model has not finished, so its answer is not final.
         if let Some(submitted) = submitted.filter(|_| !items.iter().any(OutputItem::is_call)) {
             self.reading.text(&submitted, events);
             answer.push_str(&submitted);
@@ -176,6 +181,7 @@ impl OpenBlock {
 
     fn into_call(mut self, call: u32, index: usize) -> OutputItem {
         let arguments = self.arguments();
+        // Some servers omit the id, but the result of the call must name one.
         let call_id = if self.id.is_empty() { format!("call_{call}_{index}") } else { self.id };
         OutputItem::Call(FunctionCall { call_id, name: self.name, namespace: None, arguments, raw: None })
     }
@@ -218,6 +224,7 @@ impl WireReader for MessagesReader {
             parts.whole(reading, &message, blocks, events);
             Ok(())
         });
+        // A failure in the body takes precedence over its stop reason.
         if self.reading.ending.is_none() {
             self.reading.ending = self.finish.take();
         }
@@ -264,6 +271,7 @@ impl EventParts<'_> {
         block: Option<Block<'_>>,
         events: &mut Vec<TurnEvent>,
     ) {
+        // The API names an event twice, and other servers may omit either name.
         let kind = if event.kind.is_empty() { name } else { event.kind.as_str() };
         if let Some(report) = &event.usage.0 {
             self.count(reading, report);
@@ -302,6 +310,7 @@ impl EventParts<'_> {
             }
             "ping" => {}
             "error" => reading.fail(&serde_json::from_str(data).unwrap_or_default()),
+            // Some gateways report an error in an object of another type.
             _ if event.error.is_some_and(|error| error.get() != "null") => {
                 reading.fail(&serde_json::from_str(data).unwrap_or_default());
             }
@@ -361,12 +370,14 @@ impl EventParts<'_> {
             signature: block.signature.as_str().to_owned(),
             id: block.id.as_str().to_owned(),
             name: block.name.as_str().to_owned(),
+            // Only the server can read such a block, so it must return byte for byte.
             raw: (kind == BlockKind::Redacted).then(|| raw.to_owned()),
             preset: block.input.map(RawValue::get).unwrap_or("{}").to_owned(),
             is_closed: false,
         };
         let place = self.blocks.list.len();
         self.blocks.list.push(opened);
+        // A repeated index replaces the earlier one, so that deltas reach the block that began last.
         self.blocks.places.insert(index.unwrap_or(place as u64), place);
         self.piece(reading, place, block.text.as_str(), block.thinking.as_str(), "", events);
     }

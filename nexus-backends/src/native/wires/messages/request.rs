@@ -128,6 +128,7 @@ impl RequestWriter for MessagesWriter {
             self.mark(&mut block);
             json!([block])
         });
+        // The server orders tools before system text and messages. So a mark at the system text also covers the tools.
         if system.is_none() {
             if tools.last.is_none()
                 && let Some((last, others)) = tools.tools.split_last()
@@ -169,6 +170,7 @@ impl RequestWriter for MessagesWriter {
         let mut exchanges = Exchange::all_of(items).into_iter().peekable();
         let begins_with_model =
             exchanges.peek().is_some_and(|first| first.user.is_empty() && !first.model.is_empty());
+        // The API rejects a conversation whose first message is the model's.
         if begins_with_model {
             let text = TextBlock { kind: "text", text: MISSING_BEGINNING.into() };
             message(&mut into, "user", |into| element(into, &text));
@@ -182,6 +184,7 @@ impl RequestWriter for MessagesWriter {
         }
         user(&mut into, &answers, &[], self.shape.cache_marks);
         into.push(b']');
+        // The API requires a limit in each request, and rejects zero.
         let bound = output_tokens.unwrap_or(u64::MAX).min(self.shape.max_tokens).max(1);
         let (bound, thinking) = self.bounds(bound);
         into.extend_from_slice(format!(",\"max_tokens\":{bound}").as_bytes());
@@ -245,6 +248,7 @@ fn user(into: &mut Vec<u8>, answers: &[CallAnswer<'_>], said: &[&Item], is_marke
                 element(into, &block);
             }
         }
+        // The last byte is the closing brace of the last block, which gets another member.
         if is_marked && into.len() > start {
             into.pop();
             into.extend_from_slice(b",\"cache_control\":{\"type\":\"ephemeral\"}}");
@@ -277,6 +281,7 @@ fn model(into: &mut Vec<u8>, items: &[&Item]) {
                     into.extend_from_slice(sealed.json.as_bytes());
                 }
                 Item::Call { id, name, arguments, .. } => {
+                    // The request must be valid JSON, although the arguments that a model writes may not be.
                     let text =
                         json_arguments(arguments).map_or(Cow::Borrowed(arguments.as_str()), Cow::Owned);
                     let input = RawValue::from_string(text.into_owned())

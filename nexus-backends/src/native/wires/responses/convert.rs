@@ -49,6 +49,7 @@ pub(crate) fn to_item(json: &str, origin: &Origin, shape: TextShape) -> Item {
     let sealed = || Sealed { origin: origin.clone(), json: json.to_owned() };
     let Some(mut item) = known_fields(json) else { return Item::reasoning(sealed()) };
     let is_known = || of_item(&item, shape).is_some_and(|known| known.to_string() == json);
+    // The comparison writes the whole item again, so look for a foreign field first.
     if has_other_fields(json) || !is_known() {
         item.set_sealed(Some(sealed()));
     }
@@ -91,6 +92,7 @@ fn known_fields(json: &str) -> Option<Item> {
             texts.and_then(|texts| note_of(&texts)).unwrap_or_else(|| Item::message(role, parts))
         }
         "function_call" => Item::call(call, name, item.arguments.0),
+        // Other wires have no calls with free text, so the text becomes an argument.
         "custom_tool_call" => Item::call(call, name, json!({ "input": item.input.as_str() }).to_string()),
         "function_call_output" | "custom_tool_call_output" => Item::result(call, parts(&item.output), false),
         _ => return None,

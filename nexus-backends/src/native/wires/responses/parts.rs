@@ -53,12 +53,14 @@ pub(super) fn output_of(result: &ToolResult) -> Output<'_> {
     let mut texts = result.content.iter().filter_map(text_of);
     let text = match (texts.next(), texts.next()) {
         (None, _) => Cow::Borrowed(""),
+        // Most results are a single text, which is borrowed and not copied.
         (Some(only), None) => only,
         (Some(first), Some(second)) => {
             let all: Vec<_> = [first, second].into_iter().chain(texts).collect();
             Cow::Owned(all.join("\n"))
         }
     };
+    // The wire has no field for a failed call.
     match result.is_error {
         true => Output::Text(format!("Error: {text}").into()),
         false => Output::Text(text),

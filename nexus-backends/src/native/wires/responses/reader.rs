@@ -122,6 +122,7 @@ impl ResponseReader {
             self.template = Some(template);
             return;
         }
+        // The template covers only a repeated shape. This parser covers plain deltas, and `serde_json` everything else.
         let quick = quick::delta(event.data);
         if let Some((target, delta)) = &quick {
             template.learn(event.data, *target, delta);
@@ -147,6 +148,7 @@ impl ResponseReader {
             None => String::from_utf8_lossy(body),
         };
         match peek(&body) {
+            // A server may also answer with a single event in place of the response object.
             Peeked::Kind(kind) if kind.starts_with("response.") || kind == "error" => {
                 return self.data("", &body, events);
             }
@@ -173,6 +175,7 @@ impl ResponseReader {
     /// Ends the reading. Emits [`MessageEnded`] for each complete message in order; the last has the usage and the
     /// finish reason. Without a message, an empty one carries them.
     pub(crate) fn into_reply(mut self, events: &mut Vec<TurnEvent>) -> ModelReply {
+        // The stream ended before the event that would give the reason of the failure.
         if self.awaits_reason() {
             self.fail(&Value::Null);
         }

@@ -156,6 +156,7 @@ impl ResponsesTranscript {
         let mut conversation = Self::new(opening, shape);
         let StoredConversation { id, items, pinned } = stored;
         (conversation.id, conversation.pinned) = (id, pinned);
+        // The beginning contains the id as `prompt_cache_key`, so write it again with the stored id.
         conversation.open(opening);
         let (items, mut left_out) = match items {
             StoredItems::Items(items) => (items, 0),
@@ -283,6 +284,7 @@ impl ResponsesTranscript {
 
     /// Adds the output of the model. Calls among its items are open until each has its output.
     pub(crate) fn model(&mut self, items: &[OutputItem]) {
+        // A reply proves that the server accepted all items before it.
         self.accepted_bytes = self.items.len();
         for item in items {
             self.output_item(item);
@@ -355,6 +357,7 @@ impl ResponsesTranscript {
 
     /// Returns the body of the next request. `output_tokens` limits the answer, if the server supports a limit.
     pub(crate) fn request(&self, output_tokens: Option<u64>) -> Bytes {
+        // The last 64 bytes are for punctuation and the limit, so the body is allocated once.
         let mut body = Vec::with_capacity(self.head.len() + self.opening_items.len() + self.items.len() + 64);
         body.extend_from_slice(&self.head);
         body.extend_from_slice(&self.opening_items);

@@ -149,6 +149,7 @@ pub(super) struct HostedItem<'a> {
     pub(super) name: Text<'a>,
     #[serde(borrow)]
     pub(super) status: Text<'a>,
+    // Raw, because its form differs between the kinds of hosted calls.
     #[serde(borrow)]
     pub(super) action: Option<&'a RawValue>,
     #[serde(borrow)]

@@ -167,6 +167,7 @@ impl ResponseReader {
         }
         let message = match &self.thinking.message {
             Some(message) => {
+                // A blank line separates the parts of a thought.
                 if self.thinking.part_ended || self.thinking.part != Some(part) {
                     text.insert_str(0, "\n\n");
                 }
@@ -190,6 +191,7 @@ impl ResponseReader {
         let Some(index) = self.find_or_open(kind, place, id) else { return };
         let delta = self.joined(index, event.delta.0);
         let Some(slot) = self.slots.slot_mut(index) else { return };
+        // Deltas repeat the arguments that the item's first event may contain.
         if mem::take(&mut slot.is_preset) {
             slot.text.clear();
         }
@@ -201,6 +203,7 @@ impl ResponseReader {
         let (place, id) = (event.output_index.0, event.item_id.as_str());
         let Some(index) = self.find_or_open(kind, place, id) else { return };
         if let Some(slot) = self.slots.slot_mut(index)
+            // An empty text must not erase the deltas.
             && !text.is_empty()
             && slot.text != text
         {

@@ -54,6 +54,7 @@ impl ResponseReader {
         if response.output.0.len() > MAX_ITEMS {
             return self.too_long(&format!("{MAX_ITEMS} items"));
         }
+        // Most servers streamed all items before, so only the rest is read here.
         for item in self.slots.reconcile(&response.output.0) {
             let Ok(raw) = parse_raw(item.json) else { continue };
             match item.slot {
@@ -61,7 +62,9 @@ impl ResponseReader {
                 None => self.item_done(Some(item.position), raw, events),
             }
         }
+        // Responses without an error usually contain `null` here.
         let error = response.error.filter(|error| error.get() != "null");
+        // The status takes precedence: some servers complete a failed response with `response.completed`.
         let terminal = match response.status.as_str() {
             "completed" => Terminal::Completed,
             "failed" => Terminal::Failed,

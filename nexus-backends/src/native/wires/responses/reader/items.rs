@@ -26,6 +26,7 @@ impl ResponseReader {
         let Some(slot) = self.slots.slot_mut(index) else { return };
         item.name_into(slot);
         let preset = if kind == SlotKind::CustomCall { item.input.0 } else { item.arguments.0 };
+        // Deltas that precede this event take precedence.
         if slot.text.is_empty() {
             slot.is_preset = !preset.is_empty();
             slot.text = preset.into_owned();

@@ -50,6 +50,7 @@ impl ItemSlots {
                 None => left.push((kind, position as u64, json)),
             }
         }
+        // Pair the rest only now: an earlier pairing by kind could take a slot that a later item names.
         for (kind, position, json) in left {
             match unmatched.first_left(kind) {
                 Some(slot) if unmatched.is_open(slot) => {
@@ -60,6 +61,7 @@ impl ItemSlots {
                 _ => unfinished.push(Unfinished { slot: None, position, json }),
             }
         }
+        // The second loop appended its items out of order.
         unfinished.sort_by_key(|item| item.position);
         unfinished
     }
@@ -69,6 +71,7 @@ impl<'a> Unmatched<'a> {
     fn new(slots: &'a [ItemSlot]) -> Self {
         let mut in_order: Vec<(u64, usize)> =
             slots.iter().enumerate().map(|(index, slot)| (slot.order, index)).collect();
+        // Each pair has another index, so an unstable sort has only one result.
         in_order.sort_unstable();
         let in_order: Vec<usize> = in_order.into_iter().map(|(_, index)| index).collect();
         let mut by_name: HashMap<_, HashMap<_, VecDeque<_>>> = HashMap::new();
@@ -103,6 +106,7 @@ impl<'a> Unmatched<'a> {
             let Some(queue) = self.by_name.get_mut(&kind).and_then(|queues| queues.get_mut(*name)) else {
                 continue;
             };
+            // A slot may have been taken under another name. Each entry leaves its queue once, so the work is linear.
             while let Some(index) = queue.pop_front() {
                 if self.is_taken.get(index) == Some(&false) {
                     self.take(index);

@@ -90,6 +90,7 @@ impl ItemSlots {
 
     /// Returns all slots in the order of the output.
     pub(super) fn into_ordered(mut self) -> Vec<ItemSlot> {
+        // A stable sort, because a server may use one index twice.
         self.slots.sort_by_key(|slot| slot.order);
         self.slots
     }
@@ -105,6 +106,7 @@ impl ItemSlots {
         output_index: Option<u64>,
         item_id: &str,
     ) -> Result<Option<usize>, Late> {
+        // Nearly every delta continues the item of the previous one, so try it before the search.
         if let Some(slot) = self.slots.get(self.current)
             && slot.kind == kind
             && slot.item.is_none()
@@ -144,6 +146,7 @@ impl ItemSlots {
         let by_id = || open().find(|(_, slot)| has_id(slot));
         let by_place =
             || open().find(|(_, slot)| output_index.is_some() && slot.output_index == output_index);
+        // Without ids and indexes to compare, the newest open item of the kind is the best match.
         let by_turn = || {
             open().find(|(_, slot)| {
                 (item_id.is_empty() || slot.item_id.is_empty())
@@ -153,6 +156,7 @@ impl ItemSlots {
         if let Some((index, _)) = by_id().or_else(by_place).or_else(by_turn) {
             return Ok(Some(index));
         }
+        // The item has ended. Another slot would repeat its text.
         if newest().any(|(_, slot)| has_id(slot)) { Err(Late) } else { Ok(None) }
     }
 

@@ -75,10 +75,12 @@ impl Template {
 
     /// Learns the shape of `data`, a plain object that was read as `event`.
     pub(super) fn learn(&mut self, data: &[u8], target: DeltaTarget, event: &DeltaEvent<'_>) {
+        // In a stream whose deltas never repeat their shape, learning costs more than it saves.
         if self.useless > MAX_USELESS {
             return;
         }
         self.useless = if self.is_unused { self.useless + 1 } else { 0 };
+        // Without a target nothing matches, even if this shape turns out to be unusable.
         self.target = None;
         let Some(places) = str::from_utf8(data).ok().and_then(places) else { return };
         self.common.clear();
@@ -112,7 +114,9 @@ fn places(data: &str) -> Option<Vec<(Range<usize>, TemplateGap)>> {
                 has_delta = true;
                 found.push((start + 1..end - 1, TemplateGap::Delta));
             }
+            // These stay among the common bytes, because they decide the target and the item.
             ("type" | "item_id", _) => {}
+            // The text of any other member is ignored, such as the random padding of some vendors.
             (_, b'"') => found.push((start + 1..end - 1, TemplateGap::Padding)),
             ("sequence_number", b'0'..=b'9') => found.push((start..end, TemplateGap::Number)),
             _ => {}

@@ -128,10 +128,13 @@ impl ResponseReader {
     ) {
         self.broken(Some(kind), data, Some(error), events);
         match Terminal::of(kind) {
+            // The type alone proves that the response failed.
             Some(Terminal::Failed) if !error.is_eof() => self.fail(&Value::Null),
+            // An unreadable end proves nothing about the answer.
             Some(_) => self.ending = Some(CallEnding::Missing { unreadable: !error.is_eof() }),
             None => {
                 let is_delta = DeltaTarget::of(kind.as_bytes())
+                    // A lost piece of thinking does not damage the answer.
                     .is_some_and(|target| !matches!(target, DeltaTarget::Summary | DeltaTarget::Thought));
                 if is_delta && !mem::replace(&mut self.has_lost_delta, true) {
                     events.push(TurnEvent::warning(LOST_DELTA));
