@@ -60,10 +60,13 @@ impl NatsConnection {
             let values = futures::stream::iter(keys.into_iter().filter(|key| is_wanted(key)))
                 .map(|key| {
                     let store = &store;
-                    async move { store.get(&key).await.ok().flatten().map(|value| (key, value)) }
+                    async move {
+                        let value = store.get(&key).await.map_err(NatsError::unclear)?;
+                        Ok(value.map(|value| (key, value)))
+                    }
                 })
                 .buffer_unordered(READS_AT_ONCE);
-            Ok(values.filter_map(std::future::ready).collect().await)
+            values.try_filter_map(|value| std::future::ready(Ok(value))).try_collect().await
         };
         self.permitted_if(is_ours, read).await?
     }

@@ -453,6 +453,20 @@ fn unknown_events_and_items_are_kept_word_for_word() {
 }
 
 #[test]
+fn an_unknown_event_too_long_to_parse_is_harmless_only_without_an_item() {
+    let long = "a".repeat(1 << 20);
+    for (data, is_harmless) in [(json!({ "text": long }), true), (json!({ "item": { "text": long } }), false)]
+    {
+        let mut data = data;
+        data["type"] = json!("response.brand_new");
+        let (events, _) = read(&[data, completed(&[])]);
+        let TurnEvent::Unrecognized(unknown) = &events[0] else { panic!("{:?}", events[0]) };
+        assert_eq!(unknown.is_harmless, is_harmless);
+        assert!(unknown.truncated_from_bytes > Some(1 << 20));
+    }
+}
+
+#[test]
 fn null_is_as_good_as_nothing() {
     let (events, reply) = read_text(&[
         r#"{"type":"response.created","response":null}"#,

@@ -109,7 +109,13 @@ impl ResponseReader {
     /// Handles an event of an unknown type, which is passed on unchanged.
     pub(super) fn unknown(&mut self, kind: &str, data: &str, events: &mut Vec<TurnEvent>) {
         if data.len() > UNKNOWN_HEAD_BYTES {
-            return events.push(head(Some(kind), data, UNKNOWN_HEAD_BYTES));
+            let head = data.get(..data.floor_char_boundary(UNKNOWN_HEAD_BYTES)).unwrap_or_default();
+            let unknown = cut(Some(kind.to_owned()), head, data);
+            // An event that is too long to parse may contain an item, which may be a call that a server ran.
+            return events.push(match data.contains("\"item\"") {
+                true => unknown.into(),
+                false => unknown.harmless().into(),
+            });
         }
         match serde_json::from_str::<Value>(data) {
             Ok(value) if !kind.starts_with("response.") && has_error(&value) => self.fail(&value),
@@ -154,7 +160,7 @@ impl ResponseReader {
         if !error.is_some_and(serde_json::Error::is_eof) {
             self.is_unreadable = true;
         }
-        events.push(head(kind, data, BROKEN_HEAD_BYTES));
+        events.push(head(kind, data));
     }
 }
 
@@ -169,15 +175,17 @@ fn unknown_event(name: Option<String>, value: Value) -> TurnEvent {
 }
 
 /// Returns an event with the raw data, or with the beginning of the data as text.
-fn head(kind: Option<&str>, data: &str, bytes: usize) -> TurnEvent {
+fn head(kind: Option<&str>, data: &str) -> TurnEvent {
     let kind = kind.map(str::to_owned);
-    if data.len() <= bytes {
+    if data.len() <= BROKEN_HEAD_BYTES {
         let raw = serde_json::from_str(data).unwrap_or_else(|_| Value::String(data.to_owned()));
         return unknown_event(kind, raw);
     }
-    let head = data.get(..data.floor_char_boundary(bytes)).unwrap_or_default();
-    Unrecognized::new(kind, Value::String(head.to_owned()))
-        .truncated_from(data.len() as u64)
-        .harmless()
-        .into()
+    let head = data.get(..data.floor_char_boundary(BROKEN_HEAD_BYTES)).unwrap_or_default();
+    cut(kind, head, data).harmless().into()
+}
+
+/// Creates an event with only the beginning of its data.
+fn cut(kind: Option<String>, head: &str, data: &str) -> Unrecognized {
+    Unrecognized::new(kind, Value::String(head.to_owned())).truncated_from(data.len() as u64)
 }
