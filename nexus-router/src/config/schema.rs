@@ -20,7 +20,7 @@ pub(crate) const ROOT_KEYS: &[&str] =
     &["groups", "backends", "models", "types", "panels", "lenses", "budgets"];
 /// The sections of Nexus's own programs above the router. A program ignores the sections that it does not have,
 /// so that all programs can read one file.
-pub(crate) const OTHER_SECTIONS: &[&str] = &["tasks", "debate", "fleet", "broker", "mcp_servers"];
+pub(crate) const OTHER_SECTIONS: &[&str] = &["tasks", "debate", "fleet", "broker", "serve", "mcp_servers"];
 /// Prefix of top-level keys that Nexus ignores, for example for values with anchors.
 pub(crate) const EXTENSION_PREFIX: &str = "x-";
 /// Keys of a backend that the router reads. All other keys are settings of its kind.

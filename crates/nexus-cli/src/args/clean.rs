@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::time_with_unit;
 

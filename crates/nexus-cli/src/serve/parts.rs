@@ -14,9 +14,12 @@ use nexus_mcp::{HttpServer, HttpSettings, HttpToken, ServerFile, ServerFileError
 use nexus_tasks::{TaskTools, Tasks};
 use tokio::time::sleep;
 
-use super::{event::ServeEvent, settings::ServeSettings};
+use super::{
+    event::ServeEvent,
+    settings::{RetainedKind, RetentionRule, ServeSettings},
+};
 use crate::{
-    args::ConfigArgs,
+    args::{CleanArgs, ConfigArgs, HomeItemKind},
     broker_home::{self, BrokerHome},
     broker_run::BrokerRun,
     clean::clean_by_rule,
@@ -208,7 +211,7 @@ impl ServerParts<'_> {
         while !self.drain.is_cancelled() && !self.settings.retention.is_empty() {
             for rule in &self.settings.retention {
                 let show = |item| ServeEvent::Cleaned { item }.show(self.out);
-                if let Err(error) = clean_by_rule(self.config, &rule.as_options(), show).await {
+                if let Err(error) = clean_by_rule(self.config, &options_of(rule), show).await {
                     self.problem(&format!(
                         "old work cannot be removed: {error}; the next attempt is in an hour"
                     ));
@@ -228,6 +231,26 @@ impl ServerParts<'_> {
 
     fn problem(&self, message: &str) {
         ServeEvent::Problem { message: message.to_owned() }.show(self.out);
+    }
+}
+
+/// Returns the options of `nexus clean` with the meaning of a rule.
+fn options_of(rule: &RetentionRule) -> CleanArgs {
+    let kind = |kind: &RetainedKind| match kind {
+        RetainedKind::Task => HomeItemKind::Task,
+        RetainedKind::Debate => HomeItemKind::Debate,
+        RetainedKind::Conversation => HomeItemKind::Conversation,
+        RetainedKind::Session => HomeItemKind::Session,
+        RetainedKind::Undo => HomeItemKind::Undo,
+    };
+    CleanArgs {
+        kinds: rule.kinds.iter().map(kind).collect(),
+        older_than: rule.age(),
+        status: rule.statuses.clone(),
+        keep: rule.keep,
+        unlanded: false,
+        dry_run: false,
+        yes: true,
     }
 }
 

@@ -12,8 +12,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::args::{CleanArgs, HomeItemKind};
-
 /// Settings of `nexus serve`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -40,8 +38,8 @@ pub(crate) struct ServeSettings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RetentionRule {
-    /// Kinds of items: `task`, `debate`, `conversation`, `session` and `undo`. By default all of them except `session`.
-    pub(crate) kinds: Vec<HomeItemKind>,
+    /// Kinds of items. By default all of them except `session`.
+    pub(crate) kinds: Vec<RetainedKind>,
     /// Minimum time since the last change, such as `30d` or `12h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) older_than: Option<String>,
@@ -50,6 +48,22 @@ pub(crate) struct RetentionRule {
     /// Number of the newest items of each kind that stay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) keep: Option<usize>,
+}
+
+/// Kind of items that a rule of retention removes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RetainedKind {
+    /// Tasks.
+    Task,
+    /// Debates.
+    Debate,
+    /// Named conversations.
+    Conversation,
+    /// Conversations of agents and editors.
+    Session,
+    /// Snapshots of folders for `nexus undo`.
+    Undo,
 }
 
 /// Reads and describes the section [`ServeSettings`].
@@ -122,13 +136,6 @@ impl RetentionRule {
         if self.older_than.is_some() && self.age().is_none() {
             return Some(("older_than", "is not a time: write one such as 30d or 12h"));
         }
-        let is_removable = |kind: &HomeItemKind| !matches!(kind, HomeItemKind::State | HomeItemKind::Demo);
-        if !self.kinds.iter().all(is_removable) {
-            return Some((
-                "kinds",
-                "names a kind that no rule removes: write task, debate, conversation, session or undo",
-            ));
-        }
         let is_status = |status: &String| {
             nexus_tasks::TaskStatusWord::of(status).is_some()
                 || nexus_debates::DebateStatusWord::of(status).is_some()
@@ -137,20 +144,8 @@ impl RetentionRule {
             .then_some(("statuses", "names no status of tasks or debates, such as complete or cancelled"))
     }
 
-    fn age(&self) -> Option<Duration> {
+    /// Returns the minimum time since the last change of an item.
+    pub(crate) fn age(&self) -> Option<Duration> {
         humantime::parse_duration(self.older_than.as_deref()?).ok().filter(|age| !age.is_zero())
-    }
-
-    /// Returns the options of `nexus clean` with the same meaning.
-    pub(super) fn as_options(&self) -> CleanArgs {
-        CleanArgs {
-            kinds: self.kinds.clone(),
-            older_than: self.age(),
-            status: self.statuses.clone(),
-            keep: self.keep,
-            unlanded: false,
-            dry_run: false,
-            yes: true,
-        }
     }
 }

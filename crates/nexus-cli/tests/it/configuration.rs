@@ -9,6 +9,8 @@ use nexus_tasks::TasksSection;
 use nexus_testbed::{Arm, ArmContext, Trap};
 use serde_json::Value;
 
+use crate::serve_settings::ServeSection;
+
 fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
@@ -23,6 +25,7 @@ fn registry() -> Registry {
         .with_section(Arc::new(TasksSection))
         .with_section(Arc::new(DebateSection))
         .with_section(Arc::new(BrokerSection))
+        .with_section(Arc::new(ServeSection))
         .with_pools(Arc::new(FleetPools::new()))
 }
 

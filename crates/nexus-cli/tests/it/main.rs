@@ -67,6 +67,9 @@ mod record;
 mod recorded;
 #[cfg(all(target_os = "linux", feature = "demo"))]
 mod serve;
+#[allow(dead_code, reason = "the tests of the configuration use only the section")]
+#[path = "../../src/serve/settings.rs"]
+mod serve_settings;
 mod setup;
 #[cfg(all(target_os = "linux", feature = "login"))]
 mod shared_login_real;
