@@ -145,7 +145,7 @@ impl Carrier {
         };
         let end = CancelToken::new();
         if let Some(id) = &id {
-            // Before the request is sent, so that a cancellation that follows at once finds it.
+            // Before the request is sent, so that a cancellation finds the request during its whole exchange.
             lock(&self.waiting).insert(id.clone(), end.clone());
         }
         let carried = tokio::select! {

@@ -70,6 +70,7 @@ impl Drop for InFlightRequest {
     fn drop(&mut self) {
         self.end.cancel();
         let mut all = self.all.lock();
+        // The client may have used the id again. The entry then belongs to the later request.
         if all.get(&self.key).is_some_and(|(number, _)| *number == self.number) {
             all.remove(&self.key);
         }

@@ -53,6 +53,7 @@ impl Incoming {
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, NotUnderstood> {
         let CheckedMessage { value, flaw } =
             lenient_json::read_message(bytes).map_err(|error| NotUnderstood {
+                // Search for the id even in broken JSON: a client cannot assign an error without one.
                 id: lenient_json::request_id(bytes).and_then(|id| serde_json::from_value(id).ok()),
                 error: ErrorData::parse_error(format!("the message is not JSON: {error}"), None),
             })?;
@@ -64,6 +65,7 @@ impl Incoming {
             return Err(invalid(None, "the message is not one JSON-RPC object; batches are not supported"));
         };
         let id = message.remove("id");
+        // An unreadable id must not turn a request into a notification, which would get no answer.
         let has_id = id.is_some();
         let id = id.and_then(|id| serde_json::from_value::<RequestId>(id).ok());
         if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {

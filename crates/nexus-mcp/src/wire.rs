@@ -75,6 +75,7 @@ impl RequestMeta {
             names_itself,
             revision: Some(named.to_owned()),
             offers_roots: can("roots"),
+            // `initialize` does not announce the extension, so a client with a handshake cannot expect a task.
             takes_tasks: names_itself && takes_tasks,
             progress_token,
         })
@@ -136,6 +137,7 @@ pub(crate) fn listed(tools: &[Tool], meta: &RequestMeta) -> ListToolsResult {
     if meta.names_itself {
         return result.with_ttl_ms(KEPT_MS).with_cache_scope(CacheScope::Private);
     }
+    // Only the revision without a handshake has `resultType`.
     result.result_type = None;
     result
 }

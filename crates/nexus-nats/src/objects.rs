@@ -79,7 +79,7 @@ impl ObjectBucket {
         let unreadable = |reason| NatsError::ObjectUnreadable { name: object.name.clone(), reason };
         let mut reason = String::new();
         for attempt in 0..READS {
-            // The pauses add up to 1.6 s before the last attempt but one, and to 6.4 s before the last.
+            // The pauses double. They add up to 6.3 s before the last attempt but one, and to 12.7 s before the last.
             if attempt > 0 {
                 tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
             }

@@ -62,7 +62,7 @@ impl NatsConnection {
         config: pull::Config,
     ) -> Result<Consumer<pull::Config>, NatsError> {
         let name = config.durable_name.clone().unwrap_or_default();
-        // The account of a worker may query its consumer, but not create one.
+        // Query first: an account needs no permission to create a consumer that exists.
         let existing = self.jetstream().get_consumer_from_stream::<pull::Config, _, _>(&name, stream);
         if let Ok(existing) = self.permitted(&format!("{API}CONSUMER.INFO.{stream}.{name}"), existing).await?
         {

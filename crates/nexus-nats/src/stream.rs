@@ -110,11 +110,13 @@ impl NatsStream {
         headers_only: bool,
     ) -> Result<Consumer<pull::Config>, NatsError> {
         let config = pull::Config {
+            // Servers number messages from 1, and treat a start at 0 as missing.
             deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: first.max(1) },
             ack_policy: AckPolicy::None,
             filter_subjects: subjects.to_vec(),
             headers_only,
             inactive_threshold: READER_GONE,
+            // A reader lives only as long as its program, so its state needs neither a file nor copies.
             memory_storage: true,
             num_replicas: 1,
             ..pull::Config::default()
@@ -136,6 +138,7 @@ impl NatsStream {
     ) -> Result<(), NatsError> {
         let consumer = self.reader(first, subjects, false).await?;
         let result = self.read_all(&consumer, take).await;
+        // Ignore an error: the server removes the consumer after `READER_GONE` in any case.
         let _ = timeout(ANSWER_TIME, self.stream.delete_consumer(&consumer.cached_info().name)).await;
         result
     }

@@ -24,6 +24,7 @@ impl ContextFill {
     pub(super) fn tokens_of(fill: Option<Self>, bytes: usize) -> u64 {
         let bytes = bytes as u64;
         let Some(fill) = fill else { return bytes / BYTES_PER_TOKEN };
+        // The product of two sizes may exceed 64 bits.
         let tokens = u128::from(bytes) * u128::from(fill.tokens) / u128::from(fill.request_bytes);
         u64::try_from(tokens).unwrap_or(u64::MAX)
     }

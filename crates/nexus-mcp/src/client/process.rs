@@ -25,6 +25,7 @@ fn message(line: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
         Err(error) => error,
     };
     tracing::debug!(%error, "a server wrote a line that is not a message");
+    // A request of the server has an id too, but no request of ours waits for that id.
     let id = lenient_json::request_id(line).filter(|_| memmem::find(line, b"\"method\"").is_none())?;
     let problem = json!({ "code": -32603, "message": format!("its answer cannot be read: {error}") });
     serde_json::from_value(json!({ "jsonrpc": "2.0", "id": id, "error": problem })).ok()
@@ -64,6 +65,7 @@ impl Transport<RoleClient> for ProcessTransport {
     }
 
     async fn close(&mut self) -> Result<(), io::Error> {
+        // By the specification, a server exits at the end of its input.
         self.process.stdin().close();
         Ok(())
     }

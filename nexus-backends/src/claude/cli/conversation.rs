@@ -40,6 +40,7 @@ impl RetainedSession {
     /// Parses and validates the state of a handle, which may come from any source.
     pub(super) fn read(state: &Value) -> Option<Self> {
         let kept: Self = serde_json::from_value(state.clone()).ok()?;
+        // Both names become parts of paths, so a forged handle must not lead out of its folder.
         let is_plain = |name: &str| {
             (1..=64).contains(&name.len())
                 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')

@@ -143,6 +143,7 @@ impl ProcessCalls {
                 }
                 return;
             }
+            // This error is the CLI's own and not the result of the tool, so no end of the call is reported.
             WaitingKind::Callers { .. } if self.is_stopping && block.is_error => return,
             WaitingKind::Callers { name, arguments } => {
                 if tools::is_cut(block) {

@@ -44,11 +44,13 @@ impl ModelList {
         type Known = HashMap<ExecutableStamp, Arc<OnceCell<Arc<ModelList>>>>;
         static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
         let stamp = executable.stamp().map_err(|_| UnlistedModels::NotTold)?;
+        // The lock ends with this block, so turns wait for each other only if they need the same list.
         let cell = {
             let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(known.get_or_insert_default().entry(stamp).or_default())
         };
         let asked =
+            // A failed run leaves the cell empty, so the next turn tries again.
             cell.get_or_try_init(|| async { ask(executable, environment, TIME_LIMIT).await.map(Arc::new) });
         asked.await.cloned()
     }
@@ -68,6 +70,7 @@ impl ModelList {
     }
 
     fn entries(&self) -> impl Iterator<Item = ModelObject<'_>> {
+        // An empty name would be a prefix of every model.
         self.models.iter().map(ModelObject).filter(|entry| !entry.slug().is_empty())
     }
 }
@@ -87,6 +90,7 @@ impl ModelObject<'_> {
 
     /// Returns a list with only this model, whose entry disables the program's tools.
     pub(super) fn list_without_own_tools(&self) -> Value {
+        // Edit a copy, because all turns share the list.
         let mut entry = self.0.clone();
         let edits = [
             ("apply_patch_tool_type", Value::Null),

@@ -116,6 +116,7 @@ impl ProcessRecord {
                 self.calls.push(RecordedCall { id, namespace, name, arguments, output: None });
             }
             "function_call_output" | "custom_tool_call_output" => {
+                // Call ids may repeat, so an output belongs to the first call with its id that has none yet.
                 if let Some(call) = self.calls.iter_mut().find(|call| call.id == id && call.output.is_none())
                 {
                     call.output = Some(output_text(item.get("output").unwrap_or(&Value::Null)));
@@ -145,6 +146,7 @@ impl ProcessRecord {
             if is_seen || (is_script && scripts_were_seen) {
                 continue;
             }
+            // Number repeated ids as live calls are numbered, so that each id occurs once in the turn.
             let id = match *count {
                 1 => CallId::from(call.id.as_str()),
                 count => CallId::new(format!("{}#{count}", call.id)),

@@ -70,6 +70,7 @@ impl ItemCall {
                 // Starting a sub-agent has no effect itself, because the program reports each call of the sub-agent.
                 Self::harness(id, &snake_case(&tool), Effects::None, arguments).ended(&status, output)
             }
+            // This item has no status, so the call counts as succeeded.
             Item::WebSearch { id, query, action } => Self {
                 origin: ToolOrigin::Hosted,
                 ..Self::harness(id, "web_search", Effects::Read, json!({ "query": query, "action": action }))

@@ -96,7 +96,7 @@ pub(super) fn in_event(data: &[u8]) -> Option<Vec<RateLimitNotification>> {
     Some(windows.map(|window| window.notification(None, false)).collect())
 }
 
-/// Returns the windows in the headers with the name of their meter, sorted by name.
+/// Returns the windows in the headers with the name of their meter: the main meter first, the others sorted by name.
 fn windows(headers: &HeaderMap) -> impl Iterator<Item = (&str, UsageWindow)> {
     let mut found: Vec<(&str, &str, UsageWindow)> = headers
         .keys()
@@ -114,6 +114,7 @@ fn windows(headers: &HeaderMap) -> impl Iterator<Item = (&str, UsageWindow)> {
             Some((meter, which, window))
         })
         .collect();
+    // `false` precedes `true`, so the main meter is first.
     found.sort_unstable_by_key(|(meter, which, _)| (*meter != MAIN_METER, *meter, *which));
     found.into_iter().map(|(meter, _, window)| (meter, window))
 }

@@ -104,7 +104,9 @@ impl Arguments {
             option("--sandbox", "off".into());
         }
         option("--background-wait-timeout", BACKGROUND_WAIT_SECONDS.into());
+        // Without `--verbatim`, the CLI wraps the prompt and reads a leading `/word` as a command.
         all.extend(["--verbatim".into(), "--no-auto-update".into()]);
+        // A headless run cannot ask a person, so a call that needs approval would cancel the turn.
         if matches!(self.access, ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted) {
             all.push("--always-approve".into());
         }

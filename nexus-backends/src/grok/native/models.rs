@@ -68,6 +68,7 @@ impl ModelEntry {
         match (self.supports_reasoning_effort, models::efforts(names)) {
             (Some(false), _) => Vec::new(),
             (Some(true), offered) if offered.is_empty() => USUAL_EFFORTS.to_vec(),
+            // An entry may lack the flag. Its list of levels then decides alone.
             (_, offered) => offered,
         }
     }

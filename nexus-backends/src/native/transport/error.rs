@@ -65,6 +65,7 @@ impl AnswerFault {
     fn outcome(self) -> (ErrorKind, Retry) {
         match self {
             Self::TooLarge(_) | Self::UnknownEncoding => (ErrorKind::Protocol, Retry::Never),
+            // Another attempt would meet the same settings, certificates and clock.
             Self::Way(
                 HttpProblem::Client
                 | HttpProblem::Tls
