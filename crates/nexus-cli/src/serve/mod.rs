@@ -25,7 +25,7 @@ use crate::{
     command_error::{CommandError, with_causes},
     config,
     interrupt::{self, Interrupts},
-    output::AnswerWriter,
+    output::{self, AnswerWriter},
     task,
     works::blocking,
 };
@@ -64,7 +64,7 @@ pub(crate) async fn serve(
         drain: &drain,
         end: &end,
     };
-    let mut is_replaced = false;
+    let (mut is_replaced, mut is_broken) = (false, false);
     let running = async {
         loop {
             let run_queue = queue.run(&drain, |event| ServeEvent::of_queue(event).show(out));
@@ -102,6 +102,13 @@ pub(crate) async fn serve(
                     reason: "no further work begins, and running steps and turns finish; a second signal stops them".to_owned(),
                 }.show(out);
                 drain.cancel();
+            }
+            () = output::broken(), if !is_broken => {
+                is_broken = true;
+                // A full disk loses the output alone, and tasks continue. A reader that went away wants no more of it.
+                if output::is_reader_gone() {
+                    drain.cancel();
+                }
             }
             () = binary_replaced(), if !is_replaced => {
                 is_replaced = true;
