@@ -132,10 +132,13 @@ fn reopen(
     if let Some(seconds) = request.max_wait_seconds {
         data.settings.max_wait_seconds = ResetWait::of_seconds(seconds);
     }
+    // Follow-ups of the earlier completion are void; the next completion has its own.
     data.follow_ups.clear();
     data.notes.push(request.note.clone());
     let most = TaskData::NOTES;
     data.notes.drain(..data.notes.len().saturating_sub(most));
+    // The caller knows the result that it reopens, so the next `task_run_turn` runs a step and does not return it
+    // again.
     data.delivered = data.settled;
     Ok(entry)
 }
