@@ -29,6 +29,8 @@ impl Tasks {
         self.0.sweep();
         let task = self.0.open(&request.task_id).await?;
         let marking = task.clone();
+        // Store the wish before anything is stopped. Another process that runs a step reads it, and after a crash
+        // recovery carries it out.
         let is_over = try_blocking(move || {
             marking.update(|state, data| {
                 data.stop = !state.is_final();
