@@ -165,6 +165,7 @@ impl Framing<'_> {
         let brief = patterns.fold(Brief::new(self.root).reading("."), Brief::tool);
         let scope = ParticipantScope::assemble(&brief, None, None)?;
 
+        // A child token: too many rejected briefs cancel this turn, not the whole task.
         let cancel = self.host.cancel.child();
         let briefs = self.briefs(drafts, cancel.clone());
         let questions = Submission::new().checked_by(check_questions);

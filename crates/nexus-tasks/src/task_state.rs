@@ -228,6 +228,7 @@ impl TaskState {
         };
         let Some(plan) = plan else {
             return match from_entry {
+                // A task that ended without a brief is framed again.
                 None => Ok(self.with(Framing)),
                 Some(_) => Err(self.wrong("it has no plan yet; reopen it without an entry")),
             };

@@ -79,6 +79,7 @@ const BUILT_IN: [(&str, &str); 6] = [
 ];
 
 fn read(path: &Path) -> io::Result<String> {
+    // Check before opening: a pipe would block the read, and a huge file would fill the memory.
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file, as required"));

@@ -189,6 +189,7 @@ impl Copies {
         cancel: &CancelToken,
     ) -> Result<Preparation, CheckError> {
         let room = self.room().await?;
+        // Release the lock of the map before waiting for the cell, so that callers for other trees do not wait.
         let cell = {
             let mut slots = self.shared.prepared.lock().unwrap_or_else(PoisonError::into_inner);
             let newest = slots.values().map(|slot| slot.used).max().unwrap_or_default();
@@ -203,6 +204,7 @@ impl Copies {
         if let Some(prepared) = &*cell {
             return Ok(Preparation::Done(Arc::clone(prepared)));
         }
+        // The blocking thread outlives a dropped future, so the drop has to cancel its git command.
         let stop = CancelOnDrop(cancel.child());
         let (repository, id, token) = (self.tree.clone(), tree.clone(), stop.0.clone());
         let (place, setup) = (room.join("prepared").join(tree.as_str()), self.setup.clone());
@@ -212,6 +214,7 @@ impl Copies {
             if read_ready(&place).is_some_and(|ready| ready == (CopyMarker { tree: id.clone(), setup })) {
                 return Ok::<_, CheckError>(Err(PreparedCopy { path: place, tree: id }));
             }
+            // A folder without a valid marker is the rest of a failed removal.
             remove(&place)?;
             let copy = new_copy(&new)?;
             repository.with_cancel(token).check_out(&id, copy.files())?;
@@ -235,6 +238,8 @@ impl Copies {
         let ready = CopyMarker { tree: tree.clone(), setup: self.setup.clone() };
         let path = place.clone();
         try_blocking(move || {
+            // Write the marker before the rename, so that every folder in `prepared` is complete when it appears
+            // there.
             write_ready(&copy.path, &ready)?;
             private(path.parent().unwrap_or(&path))?;
             fs::rename(&copy.path, &path).map_err(|error| CheckError::from_io(&path, error))?;
@@ -277,6 +282,7 @@ impl Copies {
         cancel: &CancelToken,
     ) -> Result<TestCopy, CheckError> {
         let room = self.room().await?;
+        // A clean beginning takes only the caches from an earlier copy, so without caches no earlier copy is needed.
         let is_wanted = beginning == Beginning::Built || !self.caches.is_empty();
         let found = if !is_wanted {
             None
@@ -316,6 +322,7 @@ impl Copies {
         let ready = CopyMarker { tree: copy.tree.clone(), setup: self.setup.clone() };
         let kept = try_blocking(move || {
             remove(&copy.copy.home())?;
+            // Write the marker last: a process that is killed earlier leaves a copy that the next owner removes.
             write_ready(&copy.copy.path, &ready)?;
             Ok::<_, CheckError>(copy)
         });
@@ -346,6 +353,7 @@ impl Copies {
             victims.extend(
                 free.into_iter()
                     .take(too_many)
+                    // A run that still copies files from the folder has a second reference.
                     .filter(|cell| cell.as_ref().is_some_and(|prepared| Arc::strong_count(prepared) == 1)),
             );
         }
@@ -449,6 +457,7 @@ fn take_over(earlier: &Path, files: &Path, caches: &[PathBuf], paths: &[PathBuf]
                 fs::create_dir(&folder).map_err(|error| CheckError::from_io(&folder, error))?;
             }
         }
+        // The tree may have a file or a link in this path, and nothing may be written through it.
         if cache.parent().is_some_and(|above| !is_folder(&files.join(above))) {
             continue;
         }
@@ -473,6 +482,7 @@ fn open_room(folder: &Path, setup: &[Vec<String>]) -> Result<(LockedFolder, Earl
             let mut complete = Vec::new();
             for found in names(&path.join(below))? {
                 let ready = read_ready(&found).filter(|ready| ready.setup == setup);
+                // The marker is written last, so its time is the time of completion.
                 let completed = found.join(READY).symlink_metadata().and_then(|about| about.modified());
                 match (below, ready, completed) {
                     ("tests" | "prepared", Some(ready), Ok(completed)) => {
@@ -520,6 +530,7 @@ fn names(folder: &Path) -> Result<Vec<PathBuf>, CheckError> {
 }
 
 fn new_copy(place: &Path) -> Result<RunFolder, CheckError> {
+    // Concurrent runs share the folder, and a random name needs no lock between them.
     let path = place.join(WorkspaceId::random().as_str());
     let copy = RunFolder { path };
     for folder in [&copy.path, &copy.home(), &copy.files()] {
@@ -572,6 +583,7 @@ fn write_ready(folder: &Path, ready: &CopyMarker) -> Result<(), CheckError> {
 fn read_ready(folder: &Path) -> Option<CopyMarker> {
     let path = folder.join(READY);
     let found = path.symlink_metadata().ok()?;
+    // A program without a sandbox can reach the marker, so accept only a small regular file.
     if !found.is_file() || found.len() > READY_BYTES {
         return None;
     }

@@ -121,6 +121,7 @@ impl Loaded {
     /// Collects the files that `command` names, and the files that those name.
     pub(super) fn by(command: &[String], base: &mut dyn BaseFiles) -> Self {
         let mut loaded = Self::default();
+        // The empty name stands for the root, where Python finds modules as well.
         loaded.imports.insert(String::new());
         loaded.imports.extend(IMPORT_FOLDERS.map(str::to_owned));
         let mut reading = LoadSearch { loaded, base, todo: VecDeque::new(), seen: BTreeSet::new() };
@@ -223,6 +224,7 @@ impl LoadSearch<'_> {
                     let target = join(&folder, &text);
                     self.run(target);
                 }
+                // Other languages and data files contain no shell commands to follow.
                 _ if name.rsplit_once('.').is_some_and(|(_, ending)| OTHER_TEXTS.contains(&ending)) => {}
                 _ => self.script(&text, &folder),
             }
@@ -323,6 +325,8 @@ impl LoadSearch<'_> {
                 }
                 // Code on the command line is not read. For `node -e` and the like it could load anything.
                 "-c" | "-e" => return,
+                // These options take a value. After `-r` and `--require` it is a module that is loaded before the
+                // program.
                 "-W" | "-X" | "-r" | "--require" | "-o" => {
                     if let Some(value) = words.next() {
                         self.loaded.tests.insert(join("", value));
@@ -362,6 +366,7 @@ impl LoadSearch<'_> {
 
     fn test_name(&mut self, name: &str) {
         let parts: Vec<&str> = name.split('.').collect();
+        // The name may end with a class and a method, so each prefix may be the path of the module.
         for count in 1..=parts.len() {
             self.loaded.tests.insert(format!("{}.py", parts[..count].join("/")));
         }
@@ -390,6 +395,7 @@ impl LoadSearch<'_> {
                     self.loaded.is_unknown |= word.contains(['*', '$', '?']);
                 }
             } else if let Some(recipe) = line.strip_prefix('\t') {
+                // Make removes these signs, which control echo and errors, before it runs the line.
                 self.script(recipe.trim_start_matches(['@', '-', '+']), "");
             }
         }
@@ -501,6 +507,7 @@ impl LoadSearch<'_> {
     /// Returns true if the loaded files of a command are known: it is a known runner, or a package script that runs only known runners.
     fn is_known(&mut self, command: &[String], depth: usize) -> bool {
         let Some((program, arguments)) = command.split_first() else { return false };
+        // A path may lead to a file of the project that loads any file. The depth ends scripts that run each other.
         if depth > MOST_DEPTH || program.contains('/') {
             return false;
         }

@@ -102,6 +102,7 @@ fn has_module(tree: &Path, module: &str) -> bool {
             if seen > MOST_FILES {
                 return false;
             }
+            // `file_type` does not follow links, so a cycle of links cannot trap the search.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 todo.push(entry.path());
             }

@@ -66,6 +66,7 @@ impl Checks {
         };
         let (files, home) = (unprepared.copy.files(), unprepared.copy.home());
         self.link(&files, kept).await?;
+        // An early return drops `unprepared`. This removes the copy, and the next caller for the tree starts again.
         for argv in &self.runner.settings().setup {
             let program = Program {
                 argv,

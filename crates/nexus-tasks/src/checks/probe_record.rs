@@ -101,6 +101,7 @@ impl ProbeRecord {
 
     /// Returns true if two sides differ, for any input.
     pub fn differ(&self, one: ProbeSide, other: ProbeSide) -> bool {
+        // Every stored difference has its older side first.
         let pair = if one <= other { (one, other) } else { (other, one) };
         self.differs.iter().any(|difference| (difference.older, difference.newer) == pair)
     }

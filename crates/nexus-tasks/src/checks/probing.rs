@@ -123,6 +123,7 @@ impl Checks {
                 trees.push(ProbedTree { tree, prepare, runs: Vec::new() });
             }
         }
+        // Check the prepared copies, not the trees: setup commands may have created files as well.
         self.refuse_overwriting(&probe, &trees, &kept).await?;
         // The time of the probe begins after the preparation, whose setup commands have their own limit.
         let deadline = Instant::now() + self.wall().saturating_mul(WALLS);
@@ -198,6 +199,7 @@ impl Checks {
             stdin,
             wall: self.wall().min(left),
             output_bytes: OUTPUT_BYTES,
+            // Retain all of the output, because `is_same` compares every byte.
             kept_bytes: usize::try_from(OUTPUT_BYTES).unwrap_or(usize::MAX),
         };
         self.runner.run(&copy.files(), &copy.home(), kept, program, cancel).await
@@ -312,6 +314,7 @@ fn outcomes(trees: &[ProbedTree], input: usize, project: &Path) -> Vec<SideOutco
 /// Returns the exit and standard error of a run that failed without output on standard output.
 fn silent_failure(side: &ProbedTree, outcome: &SideOutcome, input: usize) -> Option<(ProgramExit, String)> {
     let SideOutcome::Ran { exit, .. } = outcome else { return None };
+    // `Ran` means that both runs are equal, so the first one suffices.
     let [first, _] = side.runs.get(input)?;
     let is_silent = !exit.is_success() && first.stdout.total_bytes() == 0;
     is_silent.then(|| (*exit, String::from_utf8_lossy(&first.stderr.head()).into_owned()))

@@ -125,9 +125,11 @@ impl Runner {
         };
         // The semaphore is never closed.
         let _permit = permit.map_err(|_| CheckError::Cancelled)?;
+        // If the permit and the cancellation arrive together, `select!` may choose the permit.
         if cancel.is_cancelled() {
             return Err(CheckError::Cancelled);
         }
+        // Register the run before it starts, so that a sweep finds the program even if this host is killed at once.
         let entry = self.entry().await?;
         match self.settings.kind {
             SandboxKind::Bubblewrap => self.in_sandbox(copy, kept, program, entry, cancel).await,
@@ -228,6 +230,7 @@ impl Runner {
             return Ok(not_started("the command is empty".to_owned()));
         };
         let path = environment.value("PATH").map(OsStr::to_owned);
+        // A name with a slash is relative to the copy. `join` leaves an absolute path as it is.
         let found = match name.contains('/') {
             true => Executable::at(copy.join(name)),
             false => Executable::find(name, path.as_deref()),
@@ -256,6 +259,7 @@ impl Runner {
         let process =
             match run_blocking(move || invocation.spawn()).await.map_err(|_| CheckError::Cancelled)? {
                 Ok(process) => process,
+                // These are faults of the command, so they count as a program that did not start.
                 Err(
                     error @ (SpawnError::Executable(_)
                     | SpawnError::WrongFormat { .. }
@@ -272,6 +276,7 @@ impl Runner {
         let exit = tokio::select! {
                 exit = process.wait() => exit,
             () = watch.over() => {
+                // Stop without a grace period, in which the program could fill the disk.
                 is_over = true;
                 process.stop(Stop::new().terminate_grace(Duration::ZERO)).await
             }

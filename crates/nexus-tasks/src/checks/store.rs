@@ -69,6 +69,7 @@ impl ProbeStore {
         let bytes = read.ok_or(CheckError::NoSuchProbe { number })?;
         let record: ProbeRecord =
             serde_json::from_slice(&bytes).map_err(|error| malformed(error.to_string()))?;
+        // A record that was copied to another name would pass for the evidence of another probe.
         if record.number != number {
             return Err(malformed(format!("its content has the number {}", record.number)));
         }
@@ -90,6 +91,7 @@ impl ProbeStore {
                 io::Error::other("another process has been storing a probe for minutes: check if it hangs");
             CheckError::from_io(path, source)
         })?;
+        // The lock excludes other writers, so every temporary file here is that of a dead process.
         nexus_files::remove_unfinished(&self.folder);
         let last = self.numbers()?.last().copied().unwrap_or_default();
         let Some(number) = last.checked_add(1) else {

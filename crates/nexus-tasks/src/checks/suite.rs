@@ -102,6 +102,7 @@ impl Checks {
                 None => Ok(None),
             }
         };
+        // Run both suites at once: the runner admits two programs of a task.
         let (run, base_tests) = tokio::try_join!(self.suite(&tree, beginning, cancel), beside)?;
         let Concerned { changed, may_be_loaded, loads_unknown } = concerned;
         let changed = changed.into_iter().map(|(_, change)| change).collect();

@@ -37,6 +37,7 @@ impl TaskTools {
 
     async fn create(&self, arguments: JsonObject, context: &CallContext) -> CallAnswer {
         let tool = described::TASK_CREATE.name;
+        // Check the arguments first, so that an invalid call does not ask the client for its roots.
         if let Err(problem) = schema::read::<TaskCreateRequest>(tool, arguments.clone()) {
             return CallAnswer::error(problem);
         }

@@ -29,6 +29,8 @@ impl Amendment {
         if self.clarifications.is_empty() && self.criteria.is_empty() && self.out_of_scope.is_empty() {
             faults.add("amendment", "adds nothing; write at least one clarification");
         }
+        // Check the clarifications here, because they have other indexes in the merged brief. Its own check covers
+        // the rest.
         for (index, text) in self.clarifications.iter().enumerate() {
             faults.text(&format!("clarifications[{index}]"), text, BriefLimits::TEXT_BYTES);
         }

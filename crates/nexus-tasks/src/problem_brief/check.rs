@@ -23,6 +23,7 @@ pub(super) fn check(draft: &BriefDraft, types: &AgentTypes, root: &Path) -> Resu
     let mut faults = Faults::default();
     texts(draft, &mut faults);
     criteria(&draft.criteria, &mut faults);
+    // An invalid entry becomes `None`, so that indexes stay the same and the other entries are still checked.
     let entries: Vec<Option<PlanEntry>> = draft
         .plan
         .iter()
@@ -36,6 +37,7 @@ pub(super) fn check(draft: &BriefDraft, types: &AgentTypes, root: &Path) -> Resu
         scope(draft, root, &mut faults);
     }
     faults.into_result("brief")?;
+    // Without a fault every entry is `Some`, so `flatten` drops none.
     let entries = entries.into_iter().flatten().collect();
     Ok(Plan { entries: with_reviews(entries) })
 }
@@ -296,6 +298,7 @@ fn with_reviews(entries: Vec<PlanEntry>) -> Vec<PlanEntry> {
         reviewed.push(entry);
         let goes_on =
             entries.peek().is_some_and(|next| band.is_some() && next.parallel_group() == band.as_deref());
+        // A band gets one review, after its last unit.
         if is_execution && !goes_on && !entries.peek().is_some_and(|next| next.is_review) {
             reviewed.push(review());
         }

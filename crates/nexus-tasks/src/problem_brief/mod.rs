@@ -69,6 +69,7 @@ impl ProblemBrief {
     /// [`DraftError`] with every fault.
     pub fn accept(draft: BriefDraft, types: &AgentTypes, root: &Path) -> Result<Self, DraftError> {
         let plan = check::check(&draft, types, root)?;
+        // Store the plan with its added reviews, so that entry numbers are the same when the draft is read again.
         let plan_drafts = plan.entries().iter().map(PlanEntry::to_draft).collect();
         Ok(Self { draft: BriefDraft { plan: plan_drafts, ..draft }, plan })
     }
@@ -121,6 +122,7 @@ impl ProblemBrief {
     ) -> Result<ParticipantScope, ScopeError> {
         let brief = tools.into_iter().fold(check::engine_brief(&self.draft, root), Brief::tool);
         let scope = ParticipantScope::assemble(&brief, None, None)?;
+        // Check again on this tree: a path may have become a link since the brief was accepted.
         for slices in check::bands(&self.draft.plan) {
             scope.check_slices(&slices)?;
         }

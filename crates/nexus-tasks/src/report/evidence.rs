@@ -137,6 +137,7 @@ impl<'a> AttemptEvidence<'a> {
 /// Returns the results of `run_tests` in a turn, by the number of the run. Only answers of Nexus's own tool count: a model can print such
 /// a text with another tool.
 fn test_results(turn: &TurnRecord) -> Vec<(u32, String)> {
+    // Vendors put the name of the server before that of the tool, as in `mcp__nexus__run_tests`.
     let is_tests = |name: &str| name == "run_tests" || name.ends_with("__run_tests");
     let mut calls = Vec::new();
     let mut found = Vec::new();
@@ -263,6 +264,7 @@ pub(super) fn changed_files(patch: &str) -> Vec<ChangedFile> {
             }
         }
     }
+    // An empty file and a change of mode have no `---` and `+++` lines.
     for file in files.iter_mut().filter(|file| file.path.is_empty()) {
         let first = file.text.lines().next().unwrap_or_default();
         file.path = first.strip_prefix("diff --git ").unwrap_or(first).to_owned();

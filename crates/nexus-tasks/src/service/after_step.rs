@@ -25,6 +25,7 @@ impl TasksCore {
     /// Does the follow-up work of a settled step: removes the copies of a task that has ended, and starts the follow-ups of its completion.
     pub(super) async fn after_step(&self, task: &Task) {
         let clearing = task.clone();
+        // A copy that cannot be removed only takes disk space.
         let _ = run_blocking(move || clear_copies(&clearing)).await;
         self.follow_up(task);
     }
@@ -109,6 +110,7 @@ impl TasksCore {
                         return Ok(());
                     }
                 }
+                // Without a cartographer no map can be drawn, so the follow-up counts as done.
                 FollowUp::DrawMap => {}
             }
             self.follow_ups.done().insert(this.clone());

@@ -57,6 +57,7 @@ impl TasksCore {
         let project = Project::find(&data.project)?;
         let options = creation.tree_options(data.include_uncommitted, read_bound);
         let tree = task.make_tree_with(&project, &options, &creation.cancel)?;
+        // Create the ref before the head is stored: a status with a head stands for a complete repository.
         pin_head(&tree)?;
         let found = remarks(tree.base());
         let head = tree.base().commit.clone();

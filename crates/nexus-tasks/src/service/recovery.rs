@@ -28,6 +28,7 @@ impl TasksCore {
             if !is_unfinished && !has_copies {
                 return Ok(false);
             }
+            // The process that owns the lock works on the task itself.
             let Some(_hold) = task.try_hold_step()? else { return Ok(false) };
             if is_unfinished {
                 let tree = inner.prepare_tree(task)?;
@@ -88,6 +89,8 @@ pub(super) fn recover(task: &Task, tree: &Tree) -> Result<(), TaskError> {
         && data.intent.is_none()
         && data.begun == cursor.attempt
     {
+        // Restore the files before the status forgets the attempt: after a crash in between, recovery restores them
+        // again.
         put_back(task, tree)?;
         log_unlogged(task, |name| name != MAP_TURNS);
         let event =
@@ -99,6 +102,7 @@ pub(super) fn recover(task: &Task, tree: &Tree) -> Result<(), TaskError> {
             Ok(())
         })?;
     }
+    // A caller cancelled the task, and the process that had to end it was killed.
     if data.stop {
         finish_cancel(task)?;
     }
@@ -116,6 +120,7 @@ pub(super) fn finish_cancel(task: &Task) -> Result<(), TaskError> {
             // An intent that is left here could not be carried out, because the repository is unusable. Drop it.
             data.intent = None;
             *state = state.after(TaskEvent::Cancelled, None)?;
+            // A cancelled attempt has no result, so none is due to a caller.
             data.settled = state.attempts;
             data.delivered = state.attempts;
         }

@@ -79,6 +79,7 @@ impl ReportParts {
             next: self.next_call(progress.is_some()).to_owned(),
             running: progress.is_some(),
             progress: progress.map(|line| cut(line, most.min(300))),
+            // The log still has the waits of jobs that ended, so show them only while a job runs.
             waiting: progress.map(|_| cut_waits(&self.waits, most)).unwrap_or_default(),
             queued: data
                 .queued
@@ -175,6 +176,7 @@ pub(super) fn waits_of(events: &[WorkspaceEvent]) -> Vec<WaitView> {
         let of_agent = |wait: &WaitView| event.data["agent"] == wait.agent;
         match event.kind.as_str() {
             "wait_began" => {
+                // A wait that changed is logged again, and replaces the earlier one of the same agent.
                 waits.retain(|wait| !of_agent(wait));
                 waits.extend(serde_json::from_value::<WaitView>(event.data.clone()));
             }

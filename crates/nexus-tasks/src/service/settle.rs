@@ -73,6 +73,8 @@ pub(super) fn settle(
                 data.hints.clear();
             }
             StepEnd::Retried { .. } | StepEnd::Escalated { .. } => {
+                // The next attempt begins with the work that was sent back. Without reviewed work, the earlier files
+                // stay.
                 if record.work.is_some() {
                     data.work.clone_from(&record.work);
                 }
@@ -95,12 +97,14 @@ pub(super) fn carry_out(task: &Task, tree: &Tree) -> Result<Option<CommitId>, Ta
     let cursor = active(&state)?;
     let brief =
         task.brief(&data)?.ok_or_else(|| TaskError::damaged(task.folder(), "the task has no brief"))?;
+    // The intent fixes the time and the parent, so a repetition after a crash creates the same commit.
     let commit = tree.commit(&intent.commit)?;
     // An earlier process may have moved the ref before it was killed.
     if tree.read_ref(HEAD)?.as_ref() != Some(&commit) {
         tree.move_ref(HEAD, data.head.as_ref(), &commit)?;
     }
     task.update(|state, data| {
+        // Checked under the lock of the status: another process may have carried out the intent first.
         if data.intent.as_ref() != Some(&intent) {
             return Err(moved_on());
         }

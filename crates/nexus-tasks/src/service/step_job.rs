@@ -65,6 +65,7 @@ impl TasksCore {
                 self.after_step(task).await;
                 return Ok(());
             };
+            // The step has advanced, and the next step needs a call of its own.
             if cursor.entry != entry {
                 return Ok(());
             }

@@ -74,6 +74,7 @@ impl Tasks {
     /// Stops all jobs here, and returns when all agents have ended. The changes of stopped steps are undone; each step begins again with
     /// the next call on it, here or in another process.
     pub async fn shutdown(&self) {
+        // Cancel all work before waiting, so that background work and jobs end at the same time.
         self.0.background.cancel.cancel();
         self.0.jobs.close().await;
         self.0.background.ended().await;

@@ -45,6 +45,7 @@ impl LogWriter {
     }
 
     pub(super) fn log(&self, event: TaskLogEvent) {
+        // The writer ends before its senders only when the runtime shuts down.
         let _ = self.sender.send(event);
     }
 
@@ -54,6 +55,7 @@ impl LogWriter {
 
     /// Waits until all events are written.
     pub(super) async fn finish(self) {
+        // The writer ends when the last sender is dropped, so watchers with a clone have to be dropped before.
         drop(self.sender);
         let _ = self.writing.await;
     }
@@ -89,6 +91,7 @@ impl AgentWait {
             self.0 = Some(waiting.clone());
             return Some(TaskLogEvent::WaitBegan { attempt, agent, until, backends, reason });
         }
+        // Any other event of the turn shows that the wait is over.
         self.0.take().map(|_| TaskLogEvent::WaitEnded { attempt, agent })
     }
 

@@ -22,6 +22,7 @@ impl StepAttempt<'_> {
         let by_phase = WorkKind::from((entry.tier(), entry.phase()));
         let like = self.types.built_in_tier(entry.tier()).unwrap_or(entry.tier());
         let mut kinds = vec![by_name, by_phase.clone(), WorkKind::from((like, entry.phase()))];
+        // Every type that changes files can at least use the binding of executors.
         if like == EXECUTION.0 {
             kinds.push(WorkKind::from(EXECUTION));
         }

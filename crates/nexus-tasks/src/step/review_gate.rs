@@ -249,6 +249,7 @@ impl StepAttempt<'_> {
             report = self.ask(gate, &agent, &evidence, next, longest_wait).await;
         }
         let reset = match report.turns.last().map(|turn| turn.outcome.as_ref()) {
+            // A seat waits at most once, so the loop of the review ends.
             Some(Err(error)) if longest_wait.is_none() => reset_of(error, gate.router),
             _ => None,
         };
@@ -363,6 +364,7 @@ fn reset_of(error: &TurnError, router: &Router) -> Option<SeatReset> {
         Retry::At(at) => Some(at),
         other => other.delay(now).map(|delay| now + delay),
     };
+    // The error lists the backends before the last one; add the last one, which the error itself describes.
     let own = Skipped::new(error.backend().clone(), "").with_kind(Some(error.kind())).with_until(until);
     let is_refused =
         |kind| matches!(kind, ErrorKind::RateLimited | ErrorKind::UsageLimit | ErrorKind::Overloaded);

@@ -110,6 +110,7 @@ impl StepAttempt<'_> {
                 error: failures.iter().map(FailureText::in_full).collect::<Vec<_>>().join("; "),
             }),
         };
+        // A cancellation makes the merge fail, so report an interruption and no failure of the work.
         self.check_cancel()?;
         Ok(UnitsReport { units: records, evidence, work })
     }
@@ -330,6 +331,7 @@ impl StepAttempt<'_> {
 /// Returns the changed paths that a scope does not allow writing.
 fn outside(changes: &[ChangedPath], scope: &ParticipantScope) -> Vec<String> {
     let is_allowed = |changed: &&ChangedPath| {
+        // A scope names paths as UTF-8 text, so it allows no other path.
         changed.path.to_str().is_some_and(|path| scope.check_path(path, PathAccess::Write).is_ok())
     };
     changes

@@ -15,6 +15,7 @@ impl SharedGit {
         if let Some(git) = self.0.get() {
             return Ok(git.clone());
         }
+        // Not `get_or_init`: a failure must not be stored, because a person may install git meanwhile.
         let git = Git::find()?;
         Ok(self.0.get_or_init(|| git).clone())
     }

@@ -168,6 +168,7 @@ impl Task {
         }
         let unfinished = self.folder().join(".base.new");
         make_private_folder(&unfinished).map_err(TaskError::at(&unfinished))?;
+        // An interrupted call may have left files in this folder; `restore` removes them.
         tree.restore(&tree.base().commit, &unfinished, &[])?;
         fs::rename(&unfinished, &folder).map_err(TaskError::at(&folder))?;
         Ok(folder)
@@ -242,6 +243,7 @@ impl Task {
     /// As [`Task::step_record`].
     pub fn step_records(&self, state: &TaskState) -> Result<Vec<StepRecord>, TaskError> {
         let last = match state.status {
+            // The attempt of the cursor is not settled yet.
             TaskStatus::Active { cursor } => cursor.attempt.saturating_sub(1),
             // The last attempt was never settled. Its record, if it exists, is about to be removed.
             TaskStatus::Cancelled { entry: Some(_) } => state.attempts.saturating_sub(1),

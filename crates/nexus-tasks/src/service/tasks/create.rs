@@ -95,6 +95,7 @@ impl Tasks {
                 return Err(error);
             }
         };
+        // Without the mark the task counts as created, even if this process is killed before it answers.
         if let Some(mark) = mark {
             let folder = task.folder().to_owned();
             try_blocking(move || mark.remove().map_err(TaskError::at(&folder))).await?;

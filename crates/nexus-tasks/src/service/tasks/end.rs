@@ -29,6 +29,8 @@ impl Tasks {
         self.0.sweep();
         let task = self.0.open(&request.task_id).await?;
         let marking = task.clone();
+        // Store the wish before anything is stopped. Another process that runs a step reads it, and after a crash
+        // recovery carries it out.
         let is_over = try_blocking(move || {
             marking.update(|state, data| {
                 data.stop = !state.is_final();
@@ -133,12 +135,15 @@ fn reopen(
     if let Some(seconds) = request.max_wait_seconds {
         data.settings.max_wait_seconds = ResetWait::of_seconds(seconds);
     }
+    // Follow-ups of the earlier completion are void; the next completion has its own.
     data.follow_ups.clear();
     // A task that ended was taken off the queue, unless the server of the queue was killed at that moment.
     data.set_queued(None);
     data.notes.push(request.note.clone());
     let most = TaskData::NOTES;
     data.notes.drain(..data.notes.len().saturating_sub(most));
+    // The caller knows the result that it reopens, so the next `task_run_turn` runs a step and does not return it
+    // again.
     data.delivered = data.settled;
     Ok(entry)
 }

@@ -116,6 +116,7 @@ impl Tasks {
         }
         let checks = self.0.checks(task, tree, data).await?;
         let tests = checks.run_tests(joined.commit(), &CancelToken::new()).await;
+        // Remove the copies before an error of the tests is returned.
         read(task, |task| {
             clear_copies(task);
             Ok(())

@@ -64,6 +64,8 @@ impl Tasks {
         let inner = self.0.handle();
         try_blocking(move || {
             let IndexedTasks { entries: tasks, unreadable } = inner.store.list_indexed()?;
+            // The folder of the project may be gone. Tasks store the canonical path, so the given path may still
+            // match.
             let project = request
                 .project
                 .as_deref()

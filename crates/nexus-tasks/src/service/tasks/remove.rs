@@ -32,6 +32,7 @@ impl Tasks {
         self.0.sweep();
         let task = self.0.open(&request.task_id).await?;
         let _hold = self.0.jobs.lock(&task, LOOK).await?;
+        // Lock the follow-ups as well, because a cartographer reads the files of a task after its end.
         let Some(_follow_ups) = self.0.hold_follow_ups(&task).await? else {
             let message = "an agent is writing the map of the project";
             return Err(TaskError::new(TaskErrorKind::InUse, message, "make the same call again later"));

@@ -53,6 +53,7 @@ impl Tasks {
                 "call task_orchestrate, which waits for it",
             ));
         };
+        // A caller that means another entry must not take the result of this step for it.
         if let Some(asked) = request.entry {
             let reading = task.clone();
             if !try_blocking(move || is_of_step(&reading, entry, asked)).await? {

@@ -21,6 +21,7 @@ impl TaskStarter for Tasks {
             project,
             context,
             linked_workspace_ids,
+            // Return the id at once; the tests on the base continue in the background.
             wait_s: Some(0),
             ..TaskCreateRequest::default()
         };
