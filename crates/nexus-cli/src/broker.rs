@@ -249,6 +249,7 @@ async fn run(
     let mut interrupts = Interrupts::listen().map_err(signals)?;
     let (drain, end) = (CancelToken::new(), CancelToken::new());
     let run = BrokerRun { broker, memory, views, webhooks, drain: drain.clone(), end: end.clone() };
+    let mut is_broken = false;
     let mut running =
         std::pin::pin!(run.until_drained(home, |event, text| out.event(|| event, || say(text))));
     loop {
@@ -256,6 +257,13 @@ async fn run(
             ended = &mut running => {
                 ended?;
                 return Ok(ExitCode::SUCCESS);
+            }
+            () = output::broken(), if !is_broken => {
+                is_broken = true;
+                // A full disk loses the output alone, and turns continue. A reader that went away wants no more of it.
+                if output::is_reader_gone() {
+                    drain.cancel();
+                }
             }
             came = interrupts.next() => {
                 came.map_err(signals)?;

@@ -221,7 +221,6 @@ fn unit_text(
         "{MARK}\n\
          [Unit]\n\
          Description=Nexus: nexus {command_name}\n\
-         Documentation=man:nexus(1)\n\
          \n\
          [Service]\n\
          Type=exec\n\

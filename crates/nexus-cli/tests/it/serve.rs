@@ -256,7 +256,10 @@ fn a_unit_is_written_without_secrets_and_one_of_a_person_stays() {
 
 /// Lets systemd check a unit, where it is installed.
 fn verify(unit: &std::path::Path) {
-    match Command::new("systemd-analyze").args(["verify", "--user"]).arg(unit).output() {
+    let runtime = unit.parent().unwrap();
+    let mut command = Command::new("systemd-analyze");
+    command.args(["verify", "--user"]).arg(unit).env("XDG_RUNTIME_DIR", runtime);
+    match command.output() {
         // A machine without a user session cannot check a unit.
         Ok(checked) if text(&checked.stderr).contains("Failed to initialize manager") => {
             println!("NOT TESTED: {}", text(&checked.stderr));

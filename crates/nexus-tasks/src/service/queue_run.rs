@@ -172,18 +172,15 @@ fn agents_at_work(events: &[WorkspaceEvent]) -> HashSet<&str> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
     use serde_json::json;
 
     use super::*;
 
     fn log(events: &[(&str, serde_json::Value)]) -> Vec<WorkspaceEvent> {
-        let event = |(number, (kind, data)): (usize, &(&str, serde_json::Value))| WorkspaceEvent {
-            sequence: number as u64,
-            time: SystemTime::UNIX_EPOCH,
-            kind: (*kind).to_owned(),
-            data: data.clone(),
+        let event = |(number, (kind, data)): (usize, &(&str, serde_json::Value))| {
+            let time = "2026-05-04T09:00:00.000000Z";
+            let event = json!({ "sequence": number, "time": time, "kind": kind, "data": data });
+            serde_json::from_value(event).unwrap()
         };
         events.iter().enumerate().map(event).collect()
     }
