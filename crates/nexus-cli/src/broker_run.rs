@@ -4,16 +4,14 @@ use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use nexus::{CancelToken, harness::run_blocking};
 use nexus_broker::{
-    Broker, Envelope, LoggedEnvelope, MemoryIndex, Views, line,
+    Broker, MemoryIndex, Views, line,
     trigger::{Scheduler, SchedulerSettings, WebhookServer, WebhookSettings},
 };
 use nexus_files::counted;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::{
-    broker::{BrokerState, LOOK_AGAIN, PAGE},
     broker_home::{self, BrokerHome, StoreChanges},
+    broker_state::{BrokerEvent, LOOK_AGAIN, PAGE},
     callback::Callbacks,
     command_error::CommandError,
     conversation,
@@ -24,42 +22,6 @@ use crate::{
 const SHOW_ANYWAY: Duration = Duration::from_secs(60);
 /// Minimum pause between two updates of the output.
 const SHOW_PAUSE: Duration = Duration::from_millis(500);
-
-/// Event of `nexus broker run` and of `nexus broker watch`.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum BrokerEvent {
-    /// The broker has started.
-    Started {
-        /// Number of agents in the configuration.
-        agents: usize,
-        /// Location of the messages, in words.
-        messages: String,
-    },
-    /// The broker accepts signed requests.
-    Webhooks {
-        /// URL of the listener.
-        url: String,
-    },
-    /// An entry was added to the log of messages.
-    Message {
-        /// Its number in the log.
-        number: u64,
-        /// The message.
-        envelope: Box<Envelope>,
-    },
-    /// The state of agents or queues has changed.
-    State {
-        /// The new state.
-        state: BrokerState,
-    },
-}
-
-impl BrokerEvent {
-    pub(crate) fn message(logged: &LoggedEnvelope) -> Self {
-        Self::Message { number: logged.number, envelope: Box::new(logged.envelope.clone()) }
-    }
-}
 
 /// A run of a broker.
 pub(crate) struct BrokerRun {

@@ -15,6 +15,7 @@ mod attendance;
 mod broker;
 mod broker_home;
 mod broker_run;
+mod broker_state;
 mod callback;
 mod chat;
 mod check;

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    broker_run::BrokerEvent,
+    broker_state::BrokerEvent,
     clean::CleanedItem,
     for_a_person::for_a_person,
     output::{AnswerWriter, complain, printable_lines, say},

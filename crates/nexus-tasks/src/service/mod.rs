@@ -16,6 +16,7 @@ mod framing_job;
 mod inner;
 mod maps;
 mod memory;
+mod queue_event;
 mod queue_run;
 mod recovery;
 mod report;
@@ -39,12 +40,13 @@ pub use self::{
     creation::{CreationProgress, TaskCreation},
     inner::TasksOptions,
     memory::{CompletedTask, NoMemory, TaskMemory},
+    queue_event::QueueEvent,
     request::{
         AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, TaskArtifactRequest, TaskCancelRequest,
         TaskCreateRequest, TaskLandRequest, TaskListRequest, TaskLogRequest, TaskOrchestrateRequest,
         TaskQueueRequest, TaskRemoveRequest, TaskReopenRequest, TaskResultRequest, TaskRunTurnRequest,
         TaskStatusRequest, TierListRequest, TierRegisterRequest,
     },
-    task_queue::{QueueEvent, TaskQueue},
+    task_queue::TaskQueue,
     tasks::{TaskPrograms, Tasks},
 };

@@ -15,11 +15,11 @@ use tokio::sync::{Notify, mpsc};
 
 use super::{
     inner::{TaskJob, TasksCore, read},
+    queue_event::QueueEvent,
     report::waits_of,
-    task_queue::{QueueEvent, dequeue},
 };
 use crate::{
-    store::Task,
+    store::{Task, TaskLogEvent},
     task_error::{TaskError, TaskErrorKind},
     task_state::{TaskStatus, TaskStatusWord},
 };
@@ -144,6 +144,20 @@ impl QueueRun {
             self.slot_freed.notify_one();
         }
     }
+}
+
+/// Takes a task off the queue, and logs the reason if there is one. Returns false if the task was not queued.
+pub(super) fn dequeue(task: &Task, reason: Option<&str>) -> Result<bool, TaskError> {
+    let was_queued = task.update(|_, data| {
+        let was_queued = data.queued.is_some();
+        data.set_queued(None);
+        Ok(was_queued)
+    })?;
+    if let Some(reason) = reason.filter(|_| was_queued) {
+        // The log is informative only, so a failed write is ignored.
+        let _ = task.log(&TaskLogEvent::Dequeued { reason: reason.to_owned() });
+    }
+    Ok(was_queued)
 }
 
 /// Returns the earliest time at which an agent tries again, if all agents at work wait.

@@ -24,7 +24,8 @@ use tokio::{
 use super::{
     answer::{QueuePage, QueueRow},
     inner::{TasksCore, read},
-    queue_run::{QueueRun, RunEnd},
+    queue_event::QueueEvent,
+    queue_run::{QueueRun, RunEnd, dequeue},
     report::time,
     request::TaskQueueRequest,
     tasks::Tasks,
@@ -139,77 +140,6 @@ fn row_of(task: &Task) -> Result<QueueRow, TaskError> {
         goal: cut(&data.goal, 200),
         project: data.project.to_string_lossy().into_owned(),
     })
-}
-
-/// Takes a task off the queue, and logs the reason if there is one. Returns false if the task was not queued.
-pub(super) fn dequeue(task: &Task, reason: Option<&str>) -> Result<bool, TaskError> {
-    let was_queued = task.update(|_, data| {
-        let was_queued = data.queued.is_some();
-        data.set_queued(None);
-        Ok(was_queued)
-    })?;
-    if let Some(reason) = reason.filter(|_| was_queued) {
-        // The log is informative only, so a failed write is ignored.
-        let _ = task.log(&TaskLogEvent::Dequeued { reason: reason.to_owned() });
-    }
-    Ok(was_queued)
-}
-
-/// Progress of a queue.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq)]
-pub enum QueueEvent {
-    /// The queue starts to run a task, or resumes it.
-    Began {
-        /// The task.
-        task_id: String,
-        /// Beginning of its goal.
-        goal: String,
-    },
-    /// A task reached the next status: it was framed, or a step ended.
-    Advanced {
-        /// The task.
-        task_id: String,
-        /// Its status.
-        status: TaskStatusWord,
-        /// Number of steps that were committed so far.
-        steps: usize,
-    },
-    /// Every working agent of a task waits for the reset of a vendor's limit. The task uses no slot meanwhile.
-    Waits {
-        /// The task.
-        task_id: String,
-        /// Earliest time of a next attempt, in RFC 3339.
-        until: String,
-    },
-    /// A task needs answers of a person.
-    Asks {
-        /// The task.
-        task_id: String,
-        /// The questions.
-        questions: Vec<String>,
-    },
-    /// A task ended.
-    Ended {
-        /// The task.
-        task_id: String,
-        /// Its status.
-        status: TaskStatusWord,
-    },
-    /// A task could not be run.
-    Failed {
-        /// The task.
-        task_id: String,
-        /// The failure.
-        error: TaskError,
-        /// Pause until the next attempt. `None` if the task was taken off the queue.
-        again_in: Option<Duration>,
-    },
-    /// The queue cannot be read. The next change of the home, or the next look, reads it again.
-    Unreadable {
-        /// The failure.
-        error: TaskError,
-    },
 }
 
 /// Runs the queued tasks of a home, each step by step.
