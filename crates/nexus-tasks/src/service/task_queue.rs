@@ -144,7 +144,7 @@ fn row_of(task: &Task) -> Result<QueueRow, TaskError> {
 
 /// Runs the queued tasks of a home, each step by step.
 ///
-/// Several queues of one home, and other programs that run a task, do not conflict: whoever locks the step of a task runs it, and the others
+/// Several queues of one home, and other programs that run a task, do not conflict: the one that locks the step of a task runs it, and the others
 /// wait for it. A task that waits for the reset of a vendor's limit uses no slot.
 #[derive(Clone, Debug)]
 pub struct TaskQueue {

@@ -87,7 +87,7 @@ impl RequestWriter for ChatWriter {
     fn head(&self, opening: &TurnConstants<'_>, _conversation: &str) -> Vec<u8> {
         let shape = &self.0;
         let mut tools = ToolList { tools: opening.tools, last: None };
-        // The OpenAI API rejects this field in a request without tools.
+        // Some servers reject this field in a request without tools.
         let parallel_tool_calls = shape.parallel_tool_calls.filter(|_| !tools.is_empty());
         let (mut tool_choice, mut response_format) = (None, None);
         match (opening.output_format, shape.answer) {
