@@ -45,6 +45,7 @@ pub fn admit(
                       give each turn with a terminal tool its own session";
         return Err(Failure::new(ErrorKind::InvalidRequest, reason));
     }
+    // Check the folders last, because only these checks read the disk.
     if let Some(directory) = &request.working_directory {
         check_directory(directory, "working directory")?;
     }

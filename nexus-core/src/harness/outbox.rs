@@ -93,8 +93,11 @@ impl Outbox {
             let readiness = sink.poll_ready(context);
             self.is_sink_slow = readiness.is_pending();
             ready!(readiness);
+            // Remove an event only when the sink is ready, so that a dropped `flush` loses none.
             if let Some(event) = self.waiting.pop_front() {
                 self.waiting_delta_bytes -= delta_bytes(&event);
+                // Number the event now and not in `push`, so that joined and dropped deltas leave no gap in
+                // the sequence.
                 sink.accept(EventEnvelope::new(self.next_sequence, self.started.elapsed(), event));
                 self.next_sequence += 1;
             }

@@ -46,6 +46,8 @@ impl Recorder {
     pub(super) fn differs(&self, ended: &MessageEnded) -> bool {
         let newest = self.messages.last().filter(|message| message.id == ended.message);
         let known = || self.messages.get(*self.message_places.get(&ended.message)?);
+        // A complete message has the text of its earlier end and not that of its deltas, so it is not
+        // compared.
         let shown = newest.or_else(known).filter(|message| !message.complete);
         shown.is_some_and(|message| !message.text.is_empty() && message.text != ended.text)
     }
@@ -162,6 +164,7 @@ impl Recorder {
 
     /// Returns the record of a failed turn.
     pub fn into_partial(self) -> Partial {
+        // Messages with a parent belong to sub-agents, whose text is not part of the turn's answer.
         let texts =
             self.messages.iter().filter(|message| message.parent.is_none() && !message.text.is_empty());
         let effects = self.effects();
@@ -195,6 +198,8 @@ impl Recorder {
     }
 
     fn message(&mut self, id: &MessageId, parent: Option<&CallId>) -> &mut Message {
+        // Most deltas belong to the newest message. Comparing its id first avoids a hash lookup for each
+        // delta.
         let newest = self.messages.len().checked_sub(1);
         let is_newest = self.messages.last().is_some_and(|message| message.id == *id);
         let known = newest.filter(|_| is_newest).or_else(|| self.message_places.get(id).copied());

@@ -99,6 +99,7 @@ impl TurnLog {
     #[inline]
     fn trace(&mut self) -> Option<&mut TurnTrace> {
         let trace = self.trace.as_mut()?;
+        // Backends fill the public `provenance` at any time, so redact it before a span copies it.
         self.redaction.provenance(&mut self.provenance);
         trace.model(self.provenance.model.as_ref());
         Some(trace)
@@ -153,6 +154,7 @@ impl TurnLog {
             }
         }
         if self.redaction.apply(&mut event) {
+            // Compare before `observe`, which replaces the deltas by the finished text.
             let is_other = matches!(&event, TurnEvent::MessageEnded(ended) if self.recorder.differs(ended));
             self.observe(&event);
             self.outbox.push(event);
@@ -222,12 +224,16 @@ impl TurnLog {
         let mut cancelled = pin!(cancel.cancelled());
         let mut alarm = pin!(sleep_until(watch.next()));
         poll_fn(|context| {
+            // Poll cancellation first: a cancelled turn must not continue with a result that arrives at the
+            // same time.
             if cancelled.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Err(Failure::cancelled()));
             }
+            // Poll the future before the alarm, so that a result that arrives together with the limit counts.
             if let Poll::Ready(output) = future.as_mut().poll(context) {
                 return Poll::Ready(Ok(output));
             }
+            // Loop, because a new alarm wakes this task only after its first poll.
             while alarm.as_mut().poll(context).is_ready() {
                 if let Some(kind) = watch.ran_out() {
                     return Poll::Ready(Err(self.out_of_time(kind, watch)));
@@ -251,6 +257,7 @@ impl TurnLog {
         watch: &Watch,
         is_cancelled: bool,
     ) {
+        // A turn that fails before its first event still reports its start.
         self.start();
         self.record_held();
         let mut patience = pin!(async {
@@ -263,6 +270,7 @@ impl TurnLog {
                 None => std::future::pending().await,
             }
         });
+        // The caller may cancel during the flush, which then has the same bound as that of a cancelled turn.
         let mut cancelled_meanwhile = pin!(async {
             cancel.cancelled().await;
             tokio::time::sleep(CANCELLED_FLUSH).await;
@@ -288,6 +296,7 @@ impl TurnLog {
         let mut result = self.recorder.into_result(finish, self.provenance);
         self.redaction.finish(&mut result.finish);
         result.output = output;
+        // The value was parsed from the model's text, which may repeat a secret.
         result.output.iter_mut().for_each(|output| self.redaction.value(output));
         if let Some(trace) = &mut self.trace {
             trace.answered(&result);

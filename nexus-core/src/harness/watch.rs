@@ -24,6 +24,7 @@ impl Watch {
     /// Starts the time limits now, in [`Phase::Start`].
     pub fn new(limits: &Limits) -> Self {
         let started = Instant::now();
+        // A deadline beyond the clock's range can never pass, so the turn has none.
         let deadline = limits.deadline.and_then(|deadline| started.checked_add(deadline));
         Self {
             started,
