@@ -53,6 +53,7 @@ impl RetryCause {
 
     /// Replaces `failure` by the known cause, if `failure` is the model's silence or the deadline.
     pub(super) fn explain(&self, failure: Failure) -> Failure {
+        // Silence in other phases, such as that of a tool, is unrelated to the repeated request.
         let is_explained = matches!(
             failure.kind,
             ErrorKind::Starved(Phase::Start | Phase::FirstByte | Phase::Model)

@@ -147,6 +147,7 @@ impl TurnTrace {
     }
 
     pub(super) fn model_call_ended(&mut self, call: &ModelCall) {
+        // A reply that consists of tool calls has no delta that opened its span.
         if self.infers {
             self.open_chat(call.parent.as_ref());
         }
@@ -240,6 +241,7 @@ impl TurnTrace {
             return;
         }
         let below = agent.and_then(|call| self.tool(call)).unwrap_or(&self.turn.span);
+        // The known model is that of the turn's own agent; a sub-agent may use another one.
         let model = self.turn.model.as_ref().or(self.model.as_ref()).filter(|_| agent.is_none());
         let span = tracing::info_span!(
             parent: below,

@@ -269,6 +269,8 @@ impl AuditLog {
         decide: impl FnOnce(CallAdmission) -> Result<T, Denial>,
     ) -> Result<T, Denial> {
         let UndecidedCall { mut decision, fingerprint, outcome, counts, effects } = asked;
+        // Lock the whole chain, so that no concurrent turn uses up a budget above between the check and the
+        // count.
         let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
         let is_over = chain.iter().any(|kept| kept.is_over());
         let is_closed = chain.iter().any(|kept| kept.is_closed);
@@ -288,6 +290,7 @@ impl AuditLog {
             }
             (Counts::Submission | Counts::Never | Counts::Elsewhere, _) => CallAdmission::Open,
         };
+        // Decide under the locks, so that decisions are recorded in the order in which calls use the budget.
         let decided = decide(standing);
         if counts == Counts::Submission && standing == CallAdmission::Open && decided.is_err() {
             chain.iter_mut().for_each(|kept| kept.refuse_submission());
@@ -315,10 +318,12 @@ impl AuditLog {
     ) -> Result<(), Denial> {
         let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
         let is_over = chain.iter().any(|kept| kept.is_over());
+        // A denial by the host stays the reason. Only an approval that comes too late turns into `Closed`.
         let settled = if is_over { answer.and(Err(Denial::Closed)) } else { answer };
         if settled.is_ok() {
             chain.iter_mut().for_each(|kept| kept.effects = kept.effects.and(effects));
         }
+        // The first verdict is final.
         outcome.0.verdict.get_or_init(|| settled.clone());
         settled
     }
@@ -388,6 +393,7 @@ impl AuditLog {
 
     /// Closes the session: every later call is denied.
     pub(super) fn close(&self) {
+        // Sessions below see the flag through their chain.
         self.lock().is_closed = true;
     }
 
@@ -414,6 +420,7 @@ impl AuditLog {
 
     /// Returns the decisions, oldest first.
     pub(super) fn decisions(&self) -> Vec<Decision> {
+        // Build the decisions after the lock ends, because each one copies the arguments of its call.
         let entries: Vec<RetainedDecision> = self.lock().decisions.iter().cloned().collect();
         entries.iter().map(RetainedDecision::decision).collect()
     }
@@ -441,6 +448,7 @@ impl AuditLog {
     /// Resets counts and effects to a mark, and reopens a session that a submitted answer had closed since. Decisions stay.
     pub(super) fn rewind(&self, mark: &SessionMark) {
         let mut kept = self.lock();
+        // An answer that was submitted before the mark stays submitted.
         kept.is_handed_in &= mark.is_handed_in;
         (kept.spent, kept.over_budget, kept.effects) = (mark.spent, mark.over_budget, mark.effects);
         kept.refused_submissions = mark.refused_submissions;
