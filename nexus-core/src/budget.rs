@@ -156,6 +156,8 @@ impl Budget {
     ///
     /// [`BudgetUsedUp`]: the turn must not run. Nothing is reserved.
     pub fn reserve(&self, limits: &mut Limits) -> Result<BudgetReservation, BudgetUsedUp> {
+        // One lock covers the check and the reservation, so that concurrent turns never reserve the same
+        // amount.
         let mut booked = self.booked();
         let free = self.free(&booked);
         let used_up = |limit| BudgetUsedUp { limit, spent: booked.spent(), running: booked.running };
@@ -251,6 +253,7 @@ impl BudgetReservation {
     fn end(&mut self, cost: u64, tokens: u64) {
         self.is_settled = true;
         let mut booked = self.budget.booked();
+        // Each reservation was added once and ends once, so the sums cannot underflow.
         booked.reserved_cost -= self.cost;
         booked.reserved_tokens -= self.output_tokens;
         booked.running -= 1;

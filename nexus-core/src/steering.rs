@@ -195,6 +195,7 @@ impl Steering {
         if let Some(why) = state.closed() {
             return input.end(InputDelivery::NotDelivered(why));
         }
+        // `waiting` is sorted by number, so a returned input gets its old place.
         let place = state.waiting.partition_point(|other| other.number < input.number);
         state.waiting.insert(place, input);
         // Release the lock before the wake, because the woken task takes it.
@@ -245,6 +246,7 @@ impl SteeredTurn {
             let mut state = steering.state();
             state.layers += 1;
             state.deaf_layers += usize::from(!support.is_yes());
+            // A layer that cannot be steered takes no input, so end the waiting ones now.
             state.refuse_waiting();
         }
         Self { steering, support }
@@ -310,6 +312,7 @@ impl PendingInput {
         let Some(mut input) = self.input.take() else { return String::new() };
         let mut state = self.steering.state();
         state.taken = state.taken.saturating_sub(1);
+        // Release the lock before the sender wakes.
         drop(state);
         let text = std::mem::take(&mut input.text);
         input.end(InputDelivery::Delivered);

@@ -145,6 +145,7 @@ pub(super) fn read(shared: &ToolContext, path: &str) -> Result<FileBytes, String
     let fault = |error: FileError| fault(path, &error);
     let file = shared.files.open_file(path).map_err(fault)?;
     let mut bytes = Vec::new();
+    // Read one byte more, to detect a longer file.
     if let Err(source) = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes) {
         return Err(fault(FileError::Io { path: path.to_owned(), access: PathAccess::Read, source }));
     }
@@ -161,6 +162,7 @@ pub(super) fn read_expected(
     expected: &str,
 ) -> Result<(Vec<u8>, ContentHash), String> {
     let given = expected.trim().to_ascii_lowercase();
+    // A shorter prefix of the hash could match other content by chance.
     if given.len() < 16 || !given.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err("expected_hash is not a hash: give the 16 digits that read_file shows in its first line"
             .to_owned());

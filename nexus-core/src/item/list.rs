@@ -43,6 +43,7 @@ impl ItemList {
         let mut changed = new
             .filter_map(|(index, item)| item.without_secrets(redactor).map(|clean| (index, clean)))
             .peekable();
+        // Copy the list only if an item changes.
         changed.peek()?;
         let mut items = self.items().to_vec();
         for (index, clean) in changed {

@@ -45,6 +45,7 @@ impl<'a> Bounded<'a> {
     }
 
     fn text(&mut self, field: &str, text: &mut String) {
+        // Redact before the cut, because a part of a secret may not be recognised.
         if let Some(clean) = self.redactor.without_secrets(text) {
             *text = clean;
         }
@@ -108,6 +109,7 @@ impl<'a> Bounded<'a> {
     }
 
     pub(super) fn request(&mut self, request: &mut RecordedRequest) {
+        // Name every field, so that the compiler reports a new field without a bound.
         let RecordedRequest {
             prompt,
             system,
@@ -213,6 +215,7 @@ impl<'a> Bounded<'a> {
             resume,
             provenance,
         } = result;
+        // The order decides which fields get the remaining bytes of the line, so the answer comes first.
         self.text("text", text);
         output.iter_mut().for_each(|output| self.value("output", output));
         self.provenance(provenance);

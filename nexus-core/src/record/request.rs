@@ -139,6 +139,7 @@ fn known_limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Limits, D:
     if let Ok(known) = serde_json::to_value(Limits::default()) {
         retain_known(&mut written, &known);
     }
+    // Limits that cannot be read must not invalidate the whole record.
     Ok(serde_json::from_value(written).unwrap_or_default())
 }
 

@@ -47,6 +47,7 @@ impl ContentHash {
 
     /// Returns true if the whole file has this hash. Stops early at a file that is longer or grows.
     pub(super) fn is_of(&self, file: File) -> io::Result<bool> {
+        // Compare the length first, because it needs no read.
         if file.metadata()?.len() != self.bytes {
             return Ok(false);
         }

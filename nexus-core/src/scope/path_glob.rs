@@ -58,6 +58,7 @@ fn set_below(rule: &str, root: &str, fold: fn(&str) -> String) -> Result<GlobSet
     let text = if text.starts_with('/') || text.starts_with("**/") {
         below
     } else if text.contains('/') || text == "**" {
+        // Characters of the root's path must not act as a glob.
         format!("{}/{below}", globset::escape(&fold(root)))
     } else {
         format!("**/{below}")

@@ -354,6 +354,7 @@ impl Session {
     /// need not wait: see [`batches`](crate::harness::batches). A tool that hangs delays the submission of an answer until a time
     /// limit ends the turn; a tool that calls its own session may wait for itself.
     pub async fn in_order(&self, tool: &str) -> CallPlace<'_> {
+        // Tokio's lock is fair: a waiting terminal call also delays the calls that arrive after it.
         let running = match self.is_terminal(tool) {
             true => Either::Right(self.running.write().await),
             false => Either::Left(self.running.read().await),
