@@ -205,6 +205,7 @@ impl Item {
     }
 
     fn texts(&self) -> Vec<&str> {
+        // `texts_mut` must return the same fields, or a secret that is found here stays in the item.
         let mut texts: Vec<&str> = Vec::new();
         match self {
             Self::Message { parts, .. } => texts.extend(parts.iter().filter_map(ItemPart::as_text)),

@@ -165,6 +165,7 @@ impl Steering {
         } else if let Some(closed) = state.closed() {
             Some(closed)
         } else {
+            // Taken inputs count too, because they return to the queue if their delivery fails.
             (state.waiting.len() + state.taken >= MAX_WAITING).then_some(NotDelivered::Full)
         };
         let number = state.sent;

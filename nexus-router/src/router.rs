@@ -239,6 +239,7 @@ impl Router {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
+        // Begin first, so that input waits instead of being refused while no backend runs.
         let _steered = host.steered(Support::Yes);
         let configuration = self.configuration();
         let work_type = configuration.work_type(&kind.into()).map_err(KindError::from)?.clone();
@@ -675,6 +676,7 @@ impl RouterBuilder {
                 "this program does not record spending, so the budgets of the configuration have no effect"
             );
         }
+        // The section of the store is known only after the configuration is loaded.
         let made = self.hold_store_of.and_then(|HoldStoreOf { section, make }| {
             let value = configuration.sections.get(section)?;
             Some(make(value))

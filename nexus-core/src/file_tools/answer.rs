@@ -29,6 +29,7 @@ pub(super) struct BoundedAnswer {
 
 impl BoundedAnswer {
     pub(super) fn new(shared: &ToolContext) -> Self {
+        // `LEAST_ANSWER_BYTES` exceeds `END_BYTES`, so the difference is positive.
         Self { text: String::new(), most: shared.answer_bytes - END_BYTES }
     }
 
@@ -83,6 +84,7 @@ pub(super) fn name(path: &str) -> Cow<'_, str> {
             '"' | '\\' => text.extend(['\\', character]),
             '\n' => text.push_str("\\n"),
             _ if character.is_control() || is_invisible(character) => {
+                // A JSON escape has four hexadecimal digits, so a character above U+FFFF needs two escapes.
                 let mut units = [0; 2];
                 for unit in character.encode_utf16(&mut units) {
                     let _ = write!(text, "\\u{unit:04x}");

@@ -111,6 +111,8 @@ impl CallResult {
     fn of_caller(answered: Result<ToolResult, Denial>) -> Self {
         match answered {
             Ok(result) => Self::of_tool(result),
+            // The session can still deny a call that it allowed, for example if the host refuses the
+            // approval.
             Err(denial) => Self { result: ToolResult::error(denial.to_string()), is_denied: true },
         }
     }

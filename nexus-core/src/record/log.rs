@@ -125,6 +125,7 @@ fn next_line(reader: &mut impl BufRead) -> io::Result<Option<LineBytes>> {
         if length <= MAX_READ_BYTES as u64 {
             line.extend_from_slice(piece);
         } else {
+            // Release the memory, because a line of this length is only counted.
             line = Vec::new();
         }
         has_end = end.is_some();
@@ -158,6 +159,7 @@ impl LogReader {
         };
         let fault = match (read, bytes) {
             (Ok(()), _) => return,
+            // The last line has no end, so its writer was stopped while it wrote.
             (Err(LineFault::NoRecord { .. } | LineFault::NotUtf8), LineBytes::Open(_)) => LineFault::Torn,
             (Err(fault), _) => fault,
         };
@@ -166,6 +168,7 @@ impl LogReader {
 
     fn read(&mut self, bytes: &[u8]) -> Result<(), LineFault> {
         let text = std::str::from_utf8(bytes).map_err(|_| LineFault::NotUtf8)?;
+        // The next writer ends a torn line before its own, so it may also be in the middle of the file.
         let line: Line = serde_json::from_str(text).map_err(|error| match error.is_eof() {
             true => LineFault::Torn,
             false => no_record(&error),
@@ -222,6 +225,7 @@ fn event(data: Value) -> Result<EventEnvelope, LineFault> {
 }
 
 fn ended(turn: &mut TurnRecord, data: Value) -> (RecordedOutcome, Option<LineFault>) {
+    // Clone the data, because an end that cannot be read stays in the record unchanged.
     match serde_json::from_value::<Ended>(data.clone()) {
         Ok(Ended { took, lost_lines, result, error }) => {
             (turn.took, turn.lost_lines) = (Some(took), lost_lines);

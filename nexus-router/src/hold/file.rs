@@ -249,6 +249,7 @@ impl HoldFolder {
                 Ok(None) => {}
                 Err(error) => {
                     self.warn(&error);
+                    // Without a usable folder, the claim counts within this process only.
                     return Some(here);
                 }
             }
