@@ -158,6 +158,7 @@ impl Steering {
         let text = text.into();
         let (answer, sent) = oneshot::channel();
         let mut state = self.state();
+        // Check under the lock, so that an input is either queued before the turn ends or refused.
         let refusal = if text.trim().is_empty() {
             Some(NotDelivered::Empty)
         } else if text.len() > MAX_BYTES {
@@ -246,6 +247,7 @@ impl SteeredTurn {
         if let Some(steering) = &steering {
             let mut state = steering.state();
             state.layers += 1;
+            // A router that can be steered may run a backend that cannot. One such layer closes the queue.
             state.deaf_layers += usize::from(!support.is_yes());
             // A layer that cannot be steered takes no input, so end the waiting ones now.
             state.refuse_waiting();
@@ -285,6 +287,8 @@ impl Drop for SteeredTurn {
         if !self.support.is_yes() {
             state.deaf_layers = state.deaf_layers.saturating_sub(1);
         }
+        // Layers nest, so no backend can take over once the outermost one ends.
+        // Only the outermost layer ends the turn, because another backend may take over from an inner one.
         if state.layers == 0 {
             state.is_over = true;
             state.refuse_waiting();

@@ -137,6 +137,7 @@ fn resolved(server: &ServerAddress) -> BTreeSet<SocketAddr> {
             found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
         }
     };
+    // An IPv4 address in IPv6 form is the same address.
     let canonical = found.into_iter().map(|address| address.to_canonical());
     let folded = canonical
         .map(|address| if address.is_loopback() || address.is_unspecified() { own } else { address });

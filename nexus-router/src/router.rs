@@ -377,6 +377,7 @@ impl Router {
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
         for (label, value) in &*self.labels {
+            // Labels of the request take precedence.
             request.labels.entry((*label).to_owned()).or_insert_with(|| value.clone());
         }
         let span = telemetry::turn_span(route.name, route.binding);

@@ -70,6 +70,7 @@ impl Recorder {
             }
             TurnEvent::MessageEnded(ended) => {
                 let message = self.message(&ended.message, ended.parent.as_ref());
+                // If the finished text differs from its deltas, it counts. `TurnLog::event` then warns.
                 message.text.clone_from(&ended.text);
                 message.complete = true;
                 if let Some(usage) = &ended.usage {
@@ -80,6 +81,7 @@ impl Recorder {
                 self.void(message);
             }
             TurnEvent::ToolCallStarted(started) => {
+                // A vendor may use an id twice. Later events then belong to the newest call with this id.
                 self.call_places.insert(started.call.clone(), self.tool_calls.len());
                 self.tool_calls.push(ToolCallRecord {
                     call: started.call.clone(),
@@ -103,6 +105,7 @@ impl Recorder {
                     record.status = finished.status;
                     record.output.clone_from(&finished.output);
                     if finished.status == ToolCallStatus::Denied {
+                        // The vendor announces effects before the decision. A denied call had none.
                         record.effects = Effects::None;
                     }
                 }
@@ -137,6 +140,7 @@ impl Recorder {
 
     /// Returns the tokens used so far.
     pub fn usage(&self) -> Usage {
+        // The vendor's total may include model calls that no message shows.
         self.usage_of_turn.unwrap_or(self.usage_by_message)
     }
 

@@ -221,6 +221,7 @@ impl Redaction {
                 replace_in(&mut unknown.raw, vendors);
             }
             TurnEvent::Repaired(repaired) => words(&mut repaired.raw, vendors),
+            // `delta` handles deltas. The other events contain no text of a vendor or a model.
             TurnEvent::Queued(_)
             | TurnEvent::Compacted(_)
             | TurnEvent::ContextUsage(_)

@@ -23,6 +23,7 @@ impl RetryCause {
     pub fn observe(&mut self, event: &TurnEvent) {
         match event {
             TurnEvent::Retrying(retrying) => {
+                // A retry without a kind clears an older cause, which would explain a later silence wrongly.
                 self.0 = retrying.kind.map(|kind| Cause {
                     kind,
                     reason: retrying.reason.clone(),

@@ -64,6 +64,9 @@ impl<'e> RunningTurn<'e> {
         host: TurnHost,
         events: &'e mut dyn EventSink,
     ) -> Result<Self, TurnError> {
+        // Begin before admission, so that a rejected turn also ends its steering and its senders get an answer.
+        // Begin before the admission: if the turn is rejected, the drop of this value ends the waiting
+        // inputs.
         let steered = host.steered(capabilities.steering);
         admit(id, capabilities, &request, &host).map_err(|failure| failure.into_error(id.clone()))?;
         let effort = request.effort.and_then(|effort| effort.clamp_to(&capabilities.efforts));
@@ -245,6 +248,7 @@ impl<'e> RunningTurn<'e> {
         let next = calls.iter().filter(|call| call.is_own()).count();
         let before = self.log.recorder.tool_calls();
         let before = before.iter().filter(|call| call.origin == ToolOrigin::Harness).count();
+        // Denied calls count on both sides.
         let made = before + next + self.session.calls_made() as usize;
         over_limit_with(made, &self.log, &self.request.limits).map_or(Ok(()), Err)
     }

@@ -115,6 +115,7 @@ impl TurnLog {
 
     /// Ends a model call in the trace whose end no message reports.
     pub fn model_call_ended(&mut self, call: &ModelCall) {
+        // Return before the clone, which is useless without a subscriber.
         if self.trace.is_none() {
             return;
         }
@@ -149,6 +150,7 @@ impl TurnLog {
         self.start();
         let mut event = event.into();
         if self.redaction.holds() {
+            // Withheld text belongs in front of the end of its message, so that the deltas add up to the finished text.
             for held in self.redaction.before(&event) {
                 self.record(held);
             }
@@ -197,6 +199,7 @@ impl TurnLog {
             .with_model(self.provenance.model.clone())
             .with_effort(self.provenance.effort)
             .with_version(self.provenance.version.clone());
+        // Bypass `event`, which calls `start` itself. The recorder needs no start event.
         self.outbox.push(started);
     }
 
@@ -266,6 +269,7 @@ impl TurnLog {
                 return;
             }
             match watch.remaining() {
+                // A turn that failed at its deadline has no time left, but its last events still need a moment.
                 Some(left) => tokio::time::sleep(left.max(CANCELLED_FLUSH)).await,
                 None => std::future::pending().await,
             }
@@ -310,6 +314,7 @@ impl TurnLog {
         self.finish(keeps_conversation);
         self.redaction.failure(&mut failure);
         if let Some(trace) = &mut self.trace {
+            // Close the trace before the lines below consume the record and the provenance.
             trace.failed(failure.kind, &self.provenance, &self.recorder.usage());
         }
         let backend = self.provenance.backend.clone();
@@ -317,6 +322,7 @@ impl TurnLog {
         let error = failure.into_error(backend).with_partial(self.recorder.into_partial());
         match self.process {
             Some(mut process) => {
+                // The end of the program's standard error may repeat a secret.
                 self.redaction.process(&mut process);
                 error.with_process(process)
             }

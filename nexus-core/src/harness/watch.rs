@@ -76,6 +76,7 @@ impl Watch {
     /// [`ErrorKind::Starved`].
     pub fn ran_out(&self) -> Option<ErrorKind> {
         let now = Instant::now();
+        // Test the deadline first: no retry can help a turn that has no time left.
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             return Some(ErrorKind::LimitReached(Limit::Deadline));
         }

@@ -70,6 +70,7 @@ impl FromIterator<Item> for ItemList {
 impl PartialEq for ItemList {
     fn eq(&self, other: &Self) -> bool {
         let (one, other) = (self.items(), other.items());
+        // Lists of one conversation usually share their items, so pointers are compared before contents.
         one.len() == other.len()
             && (std::ptr::eq(one, other) || one.iter().zip(other).all(|(one, other)| is_equal(one, other)))
     }

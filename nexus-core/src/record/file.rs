@@ -110,7 +110,9 @@ impl RecordFile {
             }
             _ => {}
         }
+        // Create with 0600 at once. A later change of the mode would leave a moment in which others can open it.
         let mut file = open_private(&path).map_err(|error| unusable(error.to_string()))?;
+        // Test before the mode changes, so that a file of another kind stays as it was.
         match is_record(&mut file) {
             Ok(true) => {}
             Ok(false) => {
@@ -181,6 +183,7 @@ impl RecordFile {
 
     /// Appends a line in one write. If an earlier writer left an incomplete line, ends that line first.
     fn write(&self, turn: &str, kind: &str, data: &impl Serialize, cuts: Vec<Cut>) -> io::Result<()> {
+        // Serialize before taking the lock, so that a large turn does not delay other writers.
         let data = serde_json::to_value(data)?;
         let line = Line { turn: turn.to_owned(), kind: kind.to_owned(), data, cuts };
         let bytes = serde_json::to_vec(&line)?;
@@ -217,6 +220,7 @@ impl TurnRecording {
         if envelope.event.is_display_only() {
             return;
         }
+        // Clone, because the cuts of the record must not change the event that the caller sees.
         let mut envelope = envelope.clone();
         let mut bounded = Bounded::new(&self.redactor, format!("event {}", envelope.sequence));
         bounded.event(&mut envelope.event);
@@ -252,6 +256,7 @@ impl TurnRecording {
             self.lost(error);
         }
         match (self.first_error, no_handle) {
+            // A lost line is the greater loss, and one error can report only one of both.
             (Some(error), _) => Err(self.file.unwritten(self.lost_lines, error)),
             (None, Some(bytes)) => {
                 Err(RecordError::HandleTooLarge { path: self.file.path().to_owned(), bytes })
@@ -344,6 +349,7 @@ fn is_record(file: &mut File) -> io::Result<bool> {
         // Blank bytes that fill the checked part may precede other content, so such a file is rejected.
         return Ok((beginning.len() as u64) < LOOKED_AT_BYTES);
     }
+    // `Line` serializes `turn` first, so every line of a record begins like this.
     Ok(beginning.trim_ascii_start().starts_with(b"{\"turn\":\""))
 }
 

@@ -113,6 +113,7 @@ fn next_line(reader: &mut impl BufRead) -> io::Result<Option<LineBytes>> {
     while !has_end {
         let read = match reader.fill_buf() {
             Ok(read) => read,
+            // `fill_buf` leaves the retry after a signal to its caller.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
@@ -154,6 +155,7 @@ impl LogReader {
         self.number += 1;
         let read = match &bytes {
             LineBytes::TooLong(bytes) => Err(LineFault::TooLong { bytes: *bytes }),
+            // Two writers may both end a torn line, which leaves an empty one.
             LineBytes::Whole(line) if line.iter().all(u8::is_ascii_whitespace) => return,
             LineBytes::Whole(line) | LineBytes::Open(line) => self.read(line),
         };
@@ -176,6 +178,7 @@ impl LogReader {
         if line.kind == BEGAN {
             return self.began(line);
         }
+        // Lines of concurrent turns interleave in one file, so each line names its turn.
         let place = self.places.get(&line.turn).and_then(|place| self.log.turns.get_mut(*place));
         let Some(turn) = place else { return Err(LineFault::Orphan { turn: line.turn }) };
         turn.cuts.extend(line.cuts);
@@ -195,6 +198,7 @@ impl LogReader {
     fn began(&mut self, line: Line) -> Result<(), LineFault> {
         let Began { version: _, name, time, request } =
             serde_json::from_value(line.data).map_err(|error| no_record(&error))?;
+        // Later lines name their turn by the id alone, so an id must begin once.
         if self.places.contains_key(&line.turn) {
             return Err(LineFault::NoRecord { reason: format!("turn {:?} began earlier", line.turn) });
         }
@@ -216,6 +220,7 @@ impl LogReader {
 }
 
 fn event(data: Value) -> Result<EventEnvelope, LineFault> {
+    // Read the name first, because `from_value` consumes the data.
     let name = data.pointer("/event/type").and_then(Value::as_str).map(str::to_owned);
     serde_json::from_value(data).map_err(|error| match name {
         // The event's kind is from a later version, or its format has changed.

@@ -53,6 +53,7 @@ fn replace<E>(
         (Value::Array(items), Some((step, rest))) => {
             let index: usize = step.parse().map_err(|_| not_text())?;
             let item = items.get_mut(index);
+            // A missing item is an optional argument without a value, like a missing field.
             item.map_or(Ok(()), |item| replace(item, rest, &format!("{place}/{index}"), check))
         }
         (Value::Object(fields), Some((&"*", rest))) => fields.iter_mut().try_for_each(|(key, field)| {

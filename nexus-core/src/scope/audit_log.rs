@@ -276,6 +276,7 @@ impl AuditLog {
         let is_closed = chain.iter().any(|kept| kept.is_closed);
         let used_up = chain.iter().find_map(|kept| kept.limit.filter(|limit| kept.spent >= *limit));
         let standing = match (counts, used_up) {
+            // The verdict on a wrong token does not depend on the state of the session.
             (Counts::Stranger, _) => CallAdmission::Open,
             // After a submitted answer, the caller's session denies and records later calls.
             (Counts::Elsewhere, _) if !is_closed => CallAdmission::Open,
@@ -292,6 +293,7 @@ impl AuditLog {
         };
         // Decide under the locks, so that decisions are recorded in the order in which calls use the budget.
         let decided = decide(standing);
+        // A closed session denies any submission, so that denial does not count.
         if counts == Counts::Submission && standing == CallAdmission::Open && decided.is_err() {
             chain.iter_mut().for_each(|kept| kept.refuse_submission());
         }
@@ -345,6 +347,7 @@ impl AuditLog {
                 Err(Denial::Closed) if counts == Counts::Submission && !kept.is_handed_in => {
                     kept.is_refused_elsewhere |= kept.refused_submissions > 0;
                 }
+                // The caller's session did not count these calls, so this session does not either.
                 Err(Denial::Closed | Denial::WrongToken) => {}
                 Err(_) if counts == Counts::Submission => kept.refuse_submission(),
                 _ => kept.count(counts),
@@ -499,6 +502,7 @@ impl DecisionLedger {
         }
         self.bytes += entry.bytes;
         self.decisions.push_back(entry);
+        // Dropped decisions still count in `spent` and `effects`.
         while self.decisions.len() > MAX_KEPT || self.bytes > MAX_KEPT_BYTES {
             let Some(oldest) = self.decisions.pop_front() else { return };
             self.bytes -= oldest.bytes;

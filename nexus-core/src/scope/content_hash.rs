@@ -51,6 +51,7 @@ impl ContentHash {
         if file.metadata()?.len() != self.bytes {
             return Ok(false);
         }
+        // One byte more than expected reveals a file that grew after the check of its length.
         Ok(Self::of_reader(file.take(self.bytes.saturating_add(1)))? == *self)
     }
 

@@ -78,6 +78,8 @@ impl Whole<'_> {
         if let Some(permissions) = self.permissions {
             file.set_permissions(Permissions::from_mode(permissions.as_raw_mode()))?;
         }
+        // Flush before the file gets its name: otherwise a crash could leave the name with incomplete
+        // content.
         Ok(file.sync_data()?)
     }
 }

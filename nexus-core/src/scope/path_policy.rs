@@ -113,8 +113,10 @@ impl PathPolicy {
     /// file written there, such as a hook, runs outside of every sandbox, and no commit includes it.
     fn is_in_repository(&self, walked: &Walked) -> bool {
         let tops = || std::iter::once(&self.root).chain(&self.write);
+        // A link on the way may have the name too.
         let mut places = walked.passed.iter().chain([&walked.path]);
         places.any(|place| {
+            // The host chose the names of the root and of the folders above it, so they do not count.
             let below = tops().find_map(|top| place.strip_prefix(top).ok());
             below.is_some_and(|below| below.iter().any(|name| is_dot_git(name.as_encoded_bytes())))
         })
