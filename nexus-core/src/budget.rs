@@ -162,7 +162,6 @@ impl Budget {
         // amount.
         let mut booked = self.booked();
         let free = self.free(&booked);
-        // Check and reserve under one lock, so that two turns cannot both take the last dollar.
         let used_up = |limit| BudgetUsedUp { limit, spent: booked.spent(), running: booked.running };
         if free.cost == Some(0) {
             return Err(used_up(Limit::Cost));
@@ -182,7 +181,7 @@ impl Budget {
             // A limit that is not a number limits nothing, but `billionths` would turn it into 0.
             let asked = limits.cost.filter(|cost| !cost.0.is_nan()).map(billionths);
             reservation.cost = asked.unwrap_or(u64::MAX).min(free);
-            // Remember the origin of the limit: the router reports a used-up budget in another way than a turn's own limit.
+            // Remember the origin of the limit: the router reports a used-up budget unlike a turn's own limit.
             reservation.is_cost_limit = asked.is_none_or(|asked| asked > free);
             if reservation.is_cost_limit {
                 limits.cost = Some(usd(free));

@@ -247,7 +247,6 @@ impl SteeredTurn {
         if let Some(steering) = &steering {
             let mut state = steering.state();
             state.layers += 1;
-            // A router that can be steered may run a backend that cannot. One such layer closes the queue.
             state.deaf_layers += usize::from(!support.is_yes());
             // A layer that cannot be steered takes no input, so end the waiting ones now.
             state.refuse_waiting();

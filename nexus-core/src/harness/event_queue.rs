@@ -65,7 +65,7 @@ impl EventSink for EventQueue {
     }
 
     fn accept(&mut self, event: EventEnvelope) {
-        // Accept an event above the capacity too: the contract has no error, and `Outbox` polls `poll_ready` before each event.
+        // Accept an event above the capacity too: the contract has no error, and `Outbox` polls `poll_ready` first.
         self.lock().events.push_back(event);
     }
 }

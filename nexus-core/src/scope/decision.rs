@@ -94,7 +94,6 @@ fn kept_arguments(arguments: &Value) -> Value {
         Value::String(_) => return arguments.clone(),
         // Write at most the bound, so that huge arguments are not copied.
         _ => match serde_json::to_writer(&mut head, arguments) {
-            // Serialize only to measure: the writer stops at the bound, so huge arguments cost little.
             Ok(()) => return arguments.clone(),
             Err(_too_long) => {}
         },
