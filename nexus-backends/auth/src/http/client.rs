@@ -91,6 +91,7 @@ impl ClientPlan {
         let builder = Client::builder()
             .tls_backend_preconfigured(self.tls(speaks_tls || self.proxies.is_tls())?)
             .http1_only()
+            // A redirect could send a token to another server, and a retry could spend it twice.
             .redirect(redirect::Policy::none())
             .retry(reqwest::retry::never())
             .connect_timeout(self.connect_timeout)

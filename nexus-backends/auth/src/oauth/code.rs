@@ -61,6 +61,7 @@ pub(super) async fn sign_in(
     // Do not request a code that cannot be exchanged.
     issuer.endpoint(&issuer.token_endpoint).map_err(unsupported)?;
 
+    // The port number is part of the redirect URI, so open the port before the page is shown.
     let port = Port::open(&issuer.redirect).await.map_err(|reason| SignInError::NoPort { reason })?;
     for taken in &port.taken {
         on.screen.show(&LoginStep::Note(format!(

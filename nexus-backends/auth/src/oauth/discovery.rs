@@ -58,6 +58,7 @@ impl Discovered {
     fn at_issuer(&self, named: Option<&str>, issuer: &Issuer) -> Result<Option<Endpoint>, RefreshError> {
         let Some(named) = named else { return Ok(None) };
         let root = issuer.endpoint("/").ok();
+        // The document must not lead a token to another server.
         let at_issuer = endpoint::parse(named)
             .ok()
             .filter(|endpoint| root.is_some_and(|root| root.origin() == endpoint.origin()));

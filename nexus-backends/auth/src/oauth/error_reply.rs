@@ -68,6 +68,7 @@ impl IssuerError {
             body.get("error"),
         ];
         let words = words.into_iter().flatten().filter_map(Value::as_str);
+        // The message already contains the code.
         let mut words = words.filter(|words| Some(*words) != code.as_deref());
         let words = words.find_map(|words| sanitize::words(words, sent));
         Self { code, words, is_object: true }
@@ -102,6 +103,7 @@ pub(super) fn meaning(status: StatusCode, reply: &IssuerError, issuer: &Issuer) 
     };
     let is_final_unauthorized = reply.is_object && issuer.plain_unauthorized == PlainUnauthorized::Final;
     match status.as_u16() {
+        // An overloaded server may send any code, so the status decides.
         408 | 425 | 429 | 500.. => RefreshError::Unreachable { reason },
         300..400 => RefreshError::Malformed {
             reason: format!(

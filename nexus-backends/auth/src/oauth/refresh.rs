@@ -49,6 +49,7 @@ pub(super) async fn refresh(
     let endpoint = SuccessOnly { issuer_client, issuer: &issuer, sent: &sent, broken: Some(&broken) };
     let refreshed = match request.request_async(&endpoint).await {
         Ok(answer) => answer.refreshed(),
+        // The refresh token is spent, so use all that can be read of the response.
         Err(RequestTokenError::Parse(_, body)) => TokenAnswer::salvaged(&Zeroizing::new(body)),
         Err(error) => Err(tokens::failure(error)),
     };

@@ -233,6 +233,7 @@ fn versioned(text: &Secret) -> Result<UnreadFields<'_>, String> {
         return Err(with_way_out("it ends too early"));
     }
     let mut fields = UnreadFields::of(text).map_err(with_way_out)?;
+    // Check the version first, because a newer format may have other fields.
     check_version(fields.require("version", "a number").map_err(with_way_out)?)?;
     Ok(fields)
 }

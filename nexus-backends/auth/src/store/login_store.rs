@@ -95,6 +95,7 @@ impl LoginStore {
 
     #[cfg(feature = "keyring")]
     fn keyring(&self) -> Result<super::KeyringStore, StoreError> {
+        // All paths to one home must lead to the same keyring entry.
         let home = std::fs::canonicalize(&self.home)
             .or_else(|_| std::path::absolute(&self.home))
             .map_err(|error| self.file.error(format!("its folder has no absolute path ({error})")))?;
