@@ -63,6 +63,7 @@ impl Router {
     pub async fn shared_addresses(&self) -> Vec<SharedAddress> {
         let configuration = self.configuration();
         let asked: BTreeSet<ServerAddress> = servers(&configuration).map(|(_, _, server)| server).collect();
+        // A conflict needs two backends.
         if asked.len() < 2 && servers(&configuration).count() < 2 {
             return Vec::new();
         }
@@ -131,6 +132,7 @@ fn resolved(server: &ServerAddress) -> BTreeSet<SocketAddr> {
     let own = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let found: Vec<IpAddr> = match server.host.parse::<IpAddr>() {
         Ok(address) => vec![address],
+        // `localhost` needs no name service.
         Err(_) if server.host == "localhost" => vec![own],
         Err(_) => {
             let found = (server.host.as_str(), server.port).to_socket_addrs();

@@ -325,6 +325,7 @@ impl<'a> FileCheck<'a> {
         };
         let written = self.written.sections.iter().find(|(name, _)| *name == pools.name());
         match written {
+            // An error with a path lies in the section, which all pooled backends share, so report it once.
             Some((name, node)) if section.is_some() && !error.path.is_empty() => {
                 self.refused_sections.insert(name);
                 self.report.add(node.position_of(&error.path), format!("{name}: {error}"));

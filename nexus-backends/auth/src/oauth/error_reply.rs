@@ -123,6 +123,7 @@ pub(super) fn meaning(status: StatusCode, reply: &IssuerError, issuer: &Issuer) 
 /// about the code `unsupported_country_region_territory`.
 pub(super) fn refuses_place(body: &[u8]) -> bool {
     let reply = serde_json::from_slice::<Map<String, Value>>(body);
+    // Servers put this code in different fields, so search the whole object.
     reply.is_ok_and(|reply| Value::Object(reply).to_string().contains("unsupported_country"))
 }
 

@@ -65,6 +65,7 @@ impl OwnerOnlyFolder {
         let missing: Vec<_> = path.ancestors().take_while(|folder| is_missing(folder)).collect();
         for folder in missing.iter().rev() {
             match fs::DirBuilder::new().mode(0o700).create(folder) {
+                // Another process may create the folder at the same time.
                 Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(failed(error)),
                 _ => {}
             }

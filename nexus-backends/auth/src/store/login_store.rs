@@ -208,6 +208,7 @@ struct IntoFile {
 
 impl PreparedWrite for IntoFile {
     fn commit(self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
+        // Write the file first, because the keyring has the only copy until then.
         self.file.commit(text)?;
         self.was_in_keyring.store(false, Ordering::Relaxed);
         if let Some(Err(error)) = self.left.map(|store| store.keyring()?.remove()) {
@@ -227,6 +228,7 @@ struct IntoKeyring {
 
 impl PreparedWrite for IntoKeyring {
     fn commit(self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
+        // Write the entry first: the file must never point to a login that is not there.
         self.entry.commit(text)?;
         if let Some(pointer) = self.pointer {
             pointer.commit(&format::keyring_pointer())?;
