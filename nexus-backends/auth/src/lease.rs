@@ -103,6 +103,7 @@ impl Lease {
     pub fn put(&mut self, path: &Path, text: &Secret) -> io::Result<()> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        // Write under another name first, so that the child never reads a part.
         let unfinished = path.with_file_name(format!(".lent-{}-{count}", std::process::id()));
         // The mode applies from the creation on, so no other user can open the file before the rename.
         let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;

@@ -140,6 +140,7 @@ fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String>
     if authorities.is_empty() {
         return Err("it contains no certificate in PEM".into());
     }
+    // Adding to a store validates a certificate, so that a faulty file is reported with its path.
     let mut store = RootCertStore::empty();
     for authority in &authorities {
         store.add(authority.clone()).map_err(|error| {

@@ -72,6 +72,7 @@ impl Connector {
     async fn dial(&self, server: &Uri, proxy: Option<&Intercept>) -> Result<Stream, BoxError> {
         let mut dialer = self.dialer.clone();
         let Some(proxy) = proxy else { return dialer.call(server.clone()).await };
+        // Without TLS the proxy itself forwards the request, so no tunnel is necessary.
         if server.scheme() != Some(&Scheme::HTTPS) {
             return dialer.call(proxy.uri().clone()).await;
         }

@@ -59,6 +59,7 @@ impl ServerClient {
             match kept.exchange(request).await {
                 Ok((answer, connection)) => return Ok(self.decoded(answer, connection)),
                 Err(mut failed) => match failed.take_message() {
+                    // `hyper` returns the request only if no byte of it was written, so sending it again is safe.
                     Some(unsent) => request = unsent,
                     None => return Err(lost(failed.into_error())),
                 },

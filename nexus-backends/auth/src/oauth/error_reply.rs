@@ -115,6 +115,7 @@ pub(super) fn meaning(status: StatusCode, reply: &IssuerError, issuer: &Issuer) 
         400.. if code.is_some_and(|code| PASSING.contains(&code)) => RefreshError::Unreachable { reason },
         401 if is_final_unauthorized => RefreshError::Refused { reason },
         400.. if has_said => RefreshError::Declined { reason: told() },
+        // Without a word of the issuer, a proxy or a firewall may have sent the status.
         _ => RefreshError::Malformed { reason: told() },
     }
 }

@@ -139,6 +139,7 @@ impl IssuerClient {
             false => (&self.plain, self.plan.clone().without_proxies()),
         };
         let made = || async {
+            // Building the client reads the platform's certificates, which blocks.
             let made = run_blocking(move || plan.build(is_tls)).await;
             made.map_err(|_| HttpProblem::Client)?.map_err(|error| error.problem)
         };

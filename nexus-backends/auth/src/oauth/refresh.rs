@@ -57,6 +57,7 @@ pub(super) async fn refresh(
     let refreshed = refreshed.map_err(|error| broken.into_inner().unwrap_or(error))?;
     Ok(match refreshed {
         Refreshed::Tokens(granted) => {
+            // Turns must not continue silently under the account of another person.
             if is_of_another(&claims, &Claims::of(&granted.access_token)) {
                 return Err(RefreshError::of_another());
             }

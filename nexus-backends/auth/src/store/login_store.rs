@@ -191,6 +191,7 @@ impl TokenStore for LoginStore {
             Some(text) => format::points_to_keyring(&text).unwrap_or(false),
             None => false,
         };
+        // Remove the entry first: without the file, no later call would look in the keyring.
         let was_there = if is_in_keyring { self.keyring()?.remove()? } else { false };
         let was_there = self.file.remove()? || was_there;
         self.was_in_keyring.store(false, Ordering::Relaxed);

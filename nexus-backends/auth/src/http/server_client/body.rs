@@ -79,6 +79,7 @@ impl IncomingBody {
         if let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(context) {
             return Poll::Ready(frame);
         }
+        // No task polls the connection, so the reader of the body has to.
         if let Some(connection) = &mut self.connection {
             connection.drive(context);
         }
