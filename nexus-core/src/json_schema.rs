@@ -53,7 +53,6 @@ impl SchemaChecker {
 
     /// Returns the violations in `value`, at most `limit` of them.
     pub(crate) fn violations(&self, value: &Value, limit: usize) -> Vec<Violation> {
-        // The search is lazy, so a value with thousands of violations costs no more than the limit.
         let errors = self.0.iter_errors(value).take(limit);
         errors.map(|error| (error.instance_path().to_string(), error.to_string())).collect()
     }

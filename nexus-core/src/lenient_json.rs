@@ -102,7 +102,7 @@ pub fn repair(text: &[u8]) -> Option<Repaired> {
     let mut copy = Copy { text: body, done: 0, written: String::new() };
     let mut at = 0;
     let mut key = "";
-    // Outside of strings, each repairable token begins with `N` or `I`, so skip everything else.
+    // Outside of strings, each repairable token has an `N` or `I`, so skip everything else.
     while let Some(found) = find(body, at, |rest| memchr3(b'"', b'N', b'I', rest)) {
         at = match body.as_bytes().get(found) {
             Some(b'"') => {

@@ -286,7 +286,6 @@ impl Drop for SteeredTurn {
         if !self.support.is_yes() {
             state.deaf_layers = state.deaf_layers.saturating_sub(1);
         }
-        // Layers nest, so no backend can take over once the outermost one ends.
         // Only the outermost layer ends the turn, because another backend may take over from an inner one.
         if state.layers == 0 {
             state.is_over = true;

@@ -65,8 +65,6 @@ impl<'e> RunningTurn<'e> {
         events: &'e mut dyn EventSink,
     ) -> Result<Self, TurnError> {
         // Begin before admission, so that a rejected turn also ends its steering and its senders get an answer.
-        // Begin before the admission: if the turn is rejected, the drop of this value ends the waiting
-        // inputs.
         let steered = host.steered(capabilities.steering);
         admit(id, capabilities, &request, &host).map_err(|failure| failure.into_error(id.clone()))?;
         let effort = request.effort.and_then(|effort| effort.clamp_to(&capabilities.efforts));

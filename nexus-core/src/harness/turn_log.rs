@@ -300,7 +300,7 @@ impl TurnLog {
         let mut result = self.recorder.into_result(finish, self.provenance);
         self.redaction.finish(&mut result.finish);
         result.output = output;
-        // The value was parsed from the model's text, which may repeat a secret.
+        // The value comes from the model, which may repeat a secret.
         result.output.iter_mut().for_each(|output| self.redaction.value(output));
         if let Some(trace) = &mut self.trace {
             trace.answered(&result);

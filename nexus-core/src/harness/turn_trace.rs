@@ -321,7 +321,6 @@ impl TurnTrace {
             match error {
                 Some(kind) => record_error(span, kind),
                 // A tool call without an end is a fault, even if the turn succeeded.
-                // A call without an end is unfinished even if the turn succeeded.
                 None if is_tool => record_error(span, ToolCallStatus::Unfinished),
                 None => {}
             }

@@ -102,7 +102,6 @@ impl<'a> Bounded<'a> {
                 ToolContent::Json { value } => self.value(field, value),
                 ToolContent::Image { media_type, data } => {
                     self.text(field, media_type);
-                    // A picture would fill the line, so record only its size.
                     if !data.is_empty() {
                         // A record is for reading and accounting, and base64 pictures would fill the line.
                         self.cut("picture", data.len());

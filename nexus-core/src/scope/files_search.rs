@@ -253,7 +253,7 @@ fn shown(line: &[u8], start: usize, most: usize) -> String {
     if line.len() <= most {
         return String::from_utf8_lossy(line).into_owned();
     }
-    // Up to a quarter of the shown text precedes the match.
+    // Begin a quarter of the shown text before the match, or earlier near the end of the line.
     let from = floor_boundary(line, start.saturating_sub(most / 4).min(line.len() - most));
     let to = floor_boundary(line, from + most);
     let part = String::from_utf8_lossy(line.get(from..to).unwrap_or_default()).into_owned();
