@@ -157,6 +157,7 @@ impl Router {
     ///
     /// [`ConfigError`]. The previous configuration then stays in use.
     pub fn reload(&self) -> Result<(), ConfigError> {
+        // The new configuration takes over the backends of the present one whose settings are unchanged.
         let before = self.current();
         let loaded = match &self.shared.source {
             #[cfg(feature = "yaml")]
