@@ -112,7 +112,6 @@ impl RecordFile {
         }
         // Create with 0600 at once. A later change of the mode would leave a moment in which others can open it.
         let mut file = open_private(&path).map_err(|error| unusable(error.to_string()))?;
-        // Test before the mode changes, so that a file of another kind stays as it was.
         match is_record(&mut file) {
             Ok(true) => {}
             Ok(false) => {
