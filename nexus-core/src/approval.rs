@@ -230,6 +230,7 @@ impl Approver {
         let Some(answer) = self.answer.clone() else {
             return QuestionReply::declined("the host answers no questions");
         };
+        // Clone the question, because the answer is checked against it.
         let asked = question.clone();
         let answered = AssertUnwindSafe(async move { answer(asked).await }).catch_unwind();
         match tokio::time::timeout(self.time_limit, answered).await {

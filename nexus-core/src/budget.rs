@@ -97,6 +97,7 @@ impl Budget {
     /// Limits the cost. Returns a new account, without the usage booked so far.
     #[must_use]
     pub fn with_cost(self, cost: Usd) -> Self {
+        // Create a new account: clones of this budget may already have reservations under the old limit.
         Self::of(Amount { cost: Some(billionths(cost)), ..self.0.most })
     }
 
@@ -143,6 +144,7 @@ impl Budget {
         let left = self.free(&self.booked());
         let turns = u64::try_from(turns).unwrap_or(u64::MAX).max(1);
         if let Some(cost) = left.cost {
+            // A zero limit would look like the turn's own limit. With one unit, `reserve` reports the used-up budget.
             limits.cost.get_or_insert(usd((cost / turns).max(1)));
         }
         if let Some(tokens) = left.output_tokens {
@@ -156,6 +158,8 @@ impl Budget {
     ///
     /// [`BudgetUsedUp`]: the turn must not run. Nothing is reserved.
     pub fn reserve(&self, limits: &mut Limits) -> Result<BudgetReservation, BudgetUsedUp> {
+        // One lock covers the check and the reservation, so that concurrent turns never reserve the same
+        // amount.
         let mut booked = self.booked();
         let free = self.free(&booked);
         let used_up = |limit| BudgetUsedUp { limit, spent: booked.spent(), running: booked.running };
@@ -177,6 +181,7 @@ impl Budget {
             // A limit that is not a number limits nothing, but `billionths` would turn it into 0.
             let asked = limits.cost.filter(|cost| !cost.0.is_nan()).map(billionths);
             reservation.cost = asked.unwrap_or(u64::MAX).min(free);
+            // Remember the origin of the limit: the router reports a used-up budget unlike a turn's own limit.
             reservation.is_cost_limit = asked.is_none_or(|asked| asked > free);
             if reservation.is_cost_limit {
                 limits.cost = Some(usd(free));
@@ -214,6 +219,7 @@ impl Booked {
     }
 
     fn book(&mut self, cost: u64, tokens: u64) {
+        // Saturate: a vendor's absurd usage must use up the budget, and must not wrap to a small number.
         self.spent_cost = self.spent_cost.saturating_add(cost);
         self.spent_tokens = self.spent_tokens.saturating_add(tokens);
         self.turns += 1;
@@ -249,8 +255,10 @@ impl BudgetReservation {
     }
 
     fn end(&mut self, cost: u64, tokens: u64) {
+        // Set the flag first, so that the drop of this value does not book again.
         self.is_settled = true;
         let mut booked = self.budget.booked();
+        // Each reservation was added once and ends once, so the sums cannot underflow.
         booked.reserved_cost -= self.cost;
         booked.reserved_tokens -= self.output_tokens;
         booked.running -= 1;
@@ -261,6 +269,7 @@ impl BudgetReservation {
 impl Drop for BudgetReservation {
     fn drop(&mut self) {
         if !self.is_settled {
+            // The usage of a dropped turn is unknown, so assume the worst.
             self.end(self.cost, self.output_tokens);
         }
     }
@@ -288,6 +297,7 @@ impl fmt::Display for BudgetUsedUp {
 /// value.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast from a float saturates")]
 fn billionths(cost: Usd) -> u64 {
+    // Round, because truncation could lose a unit of a decimal that has no exact binary form.
     (cost.0 * 1e9).round() as u64
 }
 

@@ -43,6 +43,7 @@ impl CancelToken {
 
     /// Completes once the token is cancelled, immediately if it already is.
     pub fn cancelled(&self) -> impl Future<Output = ()> + Send + use<> {
+        // Own a clone, so that the future borrows nothing.
         let token = self.0.clone();
         async move { token.cancelled().await }
     }

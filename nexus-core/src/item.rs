@@ -191,6 +191,7 @@ impl Item {
     /// because base64 shows no secret.
     #[must_use]
     pub fn without_secrets(&self, redactor: &Redactor) -> Option<Self> {
+        // Most items contain no secret, so search before copying.
         if self.texts().into_iter().all(|text| redactor.without_secrets(text).is_none()) {
             return None;
         }
@@ -204,6 +205,7 @@ impl Item {
     }
 
     fn texts(&self) -> Vec<&str> {
+        // `texts_mut` must return the same fields, or a secret that is found here stays in the item.
         let mut texts: Vec<&str> = Vec::new();
         match self {
             Self::Message { parts, .. } => texts.extend(parts.iter().filter_map(ItemPart::as_text)),

@@ -102,10 +102,12 @@ pub fn repair(text: &[u8]) -> Option<Repaired> {
     let mut copy = Copy { text: body, done: 0, written: String::new() };
     let mut at = 0;
     let mut key = "";
+    // Outside of strings, each repairable token has an `N` or `I`, so skip everything else.
     while let Some(found) = find(body, at, |rest| memchr3(b'"', b'N', b'I', rest)) {
         at = match body.as_bytes().get(found) {
             Some(b'"') => {
                 let (end, halves) = repair_string(body, found + 1, &mut copy, &mut repairs);
+                // A string before a colon is a key. The value after it belongs to this key.
                 if body.get(end..).is_some_and(|rest| rest.trim_start().starts_with(':')) {
                     key = body.get(found + 1..end - 1).unwrap_or_default();
                 } else if halves != Halves::default() && DELTA_KEYS.contains(&key) {
@@ -139,6 +141,7 @@ pub fn from_slice<T: DeserializeOwned>(text: &[u8]) -> Result<(T, Option<Repairs
     let Some(repaired) = repair(text) else { return Err(refused) };
     match serde_json::from_str(&repaired.text) {
         Ok(value) => Ok((value, Some(repaired.repairs))),
+        // Return the original error, because positions in the repaired text differ.
         Err(_) => Err(refused),
     }
 }
@@ -160,6 +163,7 @@ pub struct CheckedMessage {
 pub fn read_message(text: &[u8]) -> Result<CheckedMessage, serde_json::Error> {
     let refused = match serde_json::from_slice(text) {
         Ok(value) => {
+            // Report a duplicate key beside the value, so that the caller can still answer the request.
             let flaw = serde_json::from_slice::<UniqueKeys>(text).err().map(|error| error.to_string());
             return Ok(CheckedMessage { value, flaw });
         }
@@ -167,6 +171,7 @@ pub fn read_message(text: &[u8]) -> Result<CheckedMessage, serde_json::Error> {
     };
     let Some(Repaired { text, repairs }) = repair(text) else { return Err(refused) };
     let Ok(value) = serde_json::from_str(&text) else { return Err(refused) };
+    // A byte order mark changes no value, so it is not a flaw.
     let only_marked = Repairs { byte_order_mark: true, ..Repairs::default() };
     let flaw = match serde_json::from_str::<UniqueKeys>(&text) {
         _ if repairs != only_marked => Some(repairs.to_string()),
@@ -196,6 +201,7 @@ pub fn request_id(text: &[u8]) -> Option<Value> {
         match byte {
             b'"' => {
                 let end = at + string_length(text.as_bytes().get(at..)?)?;
+                // Only members of the message itself count: an `id` deeper inside belongs to its parameters.
                 key = (depth == 1).then_some(at..end);
                 at = end;
                 continue;
@@ -240,6 +246,7 @@ pub fn string_length(text: &[u8]) -> Option<usize> {
         let found = at + memchr2(b'"', b'\\', text.get(at..)?)?;
         at = match text.get(found) {
             Some(b'"') => return Some(found + 1),
+            // Skip the escaped character, which may be a quotation mark.
             _ => found + 2,
         };
     }
@@ -273,6 +280,7 @@ impl HalfJoiner {
             match low.and_then(|low| char::decode_utf16([high, low]).next()?.ok()) {
                 Some(joined) => {
                     whole.push(joined);
+                    // The repair wrote U+FFFD in place of the low half.
                     rest = rest.strip_prefix(char::REPLACEMENT_CHARACTER).unwrap_or(rest);
                 }
                 None => whole.push(char::REPLACEMENT_CHARACTER),
@@ -391,6 +399,7 @@ fn not_finite(text: &str, start: usize) -> Option<Range<usize>> {
     };
     let is_part_of_a_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.');
     let end = start + length;
+    // A token inside of a longer word is another fault, which a repair must not hide.
     let is_alone =
         !text.get(..begin)?.ends_with(is_part_of_a_word) && !text.get(end..)?.starts_with(is_part_of_a_word);
     is_alone.then_some(begin..end)

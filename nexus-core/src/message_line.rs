@@ -50,6 +50,7 @@ impl LineCollector {
         let found = memchr(b'\n', input);
         let piece = found.and_then(|end| input.get(..end)).unwrap_or(input);
         if self.end.is_none() && self.bytes.len() + piece.len() > self.most_bytes {
+            // Copy the end of the stored bytes before the next line cuts them off.
             self.end = Some(last_bytes(&self.bytes).to_vec());
             self.bytes.truncate(SEARCHED_BYTES);
             self.bytes.shrink_to_fit();

@@ -24,6 +24,7 @@ const HEAD_CHARACTERS: usize = 256 << 10;
 
 /// Returns the width and height of a base64 picture, in pixels. Returns `None` if the searched part does not contain them.
 pub(crate) fn size(data: &str) -> Option<(u32, u32)> {
+    // Base64 decodes in groups of four characters.
     let length = data.len().min(HEAD_CHARACTERS) / 4 * 4;
     let bytes = base64::engine::general_purpose::STANDARD.decode(data.get(..length)?).ok()?;
     match bytes.as_slice() {
@@ -31,8 +32,10 @@ pub(crate) fn size(data: &str) -> Option<(u32, u32)> {
         [b'G', b'I', b'F', b'8', ..] => Some((little_at(&bytes, 6, 2)?, little_at(&bytes, 8, 2)?)),
         [0xff, 0xd8, 0xff, ..] => jpeg_size(&bytes),
         [b'R', b'I', b'F', b'F', ..] => match bytes.get(12..16)? {
+            // The upper two bits of each field are a scaling factor.
             b"VP8 " => Some((little_at(&bytes, 26, 2)? & 0x3fff, little_at(&bytes, 28, 2)? & 0x3fff)),
             b"VP8L" => {
+                // A lossless WebP stores both sizes in 14 bits each, reduced by one.
                 let bits = little_at(&bytes, 21, 4)?;
                 Some(((bits & 0x3fff) + 1, ((bits >> 14) & 0x3fff) + 1))
             }
@@ -52,8 +55,10 @@ fn jpeg_size(bytes: &[u8]) -> Option<(u32, u32)> {
         // Three of these marker numbers are not frame headers.
         if matches!(marker, 0xc0..=0xcf) && !matches!(marker, 0xc4 | 0xc8 | 0xcc) {
             let side = |at: usize| Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?).into());
+            // The frame header has the height before the width.
             return Some((side(at + 7)?, side(at + 5)?));
         }
+        // A segment's length includes itself but not the marker.
         at = at.checked_add(2)?.checked_add(length.into())?;
     }
 }

@@ -206,6 +206,8 @@ impl AgentQuestion {
     ///
     /// The problem. It contains no secret.
     pub(crate) fn prepare(&mut self, redactor: &Redactor) -> Result<(), String> {
+        // Redact first, so that no problem of the check contains a secret. Cut texts last, so that no secret is
+        // halved.
         clean::redact(self, redactor)?;
         check::question(self)?;
         clean::shorten(self);

@@ -91,6 +91,7 @@ impl Redactor {
         }
         let mut secrets = self.known.secrets.write().unwrap_or_else(PoisonError::into_inner);
         *secrets = secrets.with(secret);
+        // Publish the count under the lock, so that a reader of the new count finds the secret too.
         self.known.count.store(secrets.count(), Ordering::Release);
     }
 
@@ -136,6 +137,7 @@ impl Redactor {
     /// Like [`Redactor::without_secrets`], for every string and every key of a value.
     #[must_use]
     pub fn value_without_secrets(&self, value: &Value) -> Option<Value> {
+        // Most values contain no secret, so search before copying.
         let is_clean = |text: &str| self.without_secrets(text).is_none();
         if is_all(value, &is_clean) {
             return None;
@@ -147,6 +149,7 @@ impl Redactor {
 
     fn text_without(&self, text: &str, places: &[Range<usize>]) -> Option<String> {
         let shown = || self.render(text.as_bytes(), 0..text.len(), places);
+        // A match of half a secret may end inside a character, so the remaining bytes may not be UTF-8.
         (!places.is_empty()).then(|| String::from_utf8_lossy(&shown()).into_owned())
     }
 
@@ -171,9 +174,11 @@ impl Redactor {
         for (prefix, least) in self.shapes() {
             let mut until = 0;
             for start in memmem::find_iter(bytes, prefix) {
+                // Skip prefixes inside of the previous token, so that the search stays linear in its length.
                 if start < until {
                     continue;
                 }
+                // A prefix inside of a word begins no token, for example `sk-` in `task-`.
                 let word = start == 0 || !is_word(bytes[start - 1]);
                 let body = start + prefix.len();
                 let length = bytes[body..].iter().take_while(|byte| is_token(**byte)).count();
@@ -226,6 +231,7 @@ pub(crate) fn replace_in(value: &mut Value, other: &dyn Fn(&str) -> Option<Strin
         }
         Value::Array(items) => items.iter_mut().for_each(|item| replace_in(item, other)),
         Value::Object(fields) => {
+            // A key cannot change in place, so rebuild the object, but only if a key contains a secret.
             if fields.keys().any(|key| other(key).is_some()) {
                 let renamed = std::mem::take(fields).into_iter();
                 *fields = renamed.map(|(key, item)| (other(&key).unwrap_or(key), item)).collect();
@@ -279,10 +285,13 @@ impl StreamRedactor {
         self.skip_token();
         let matches = self.redactor.matches(&self.held);
         let mut cut = self.held.len().saturating_sub(self.redactor.undecided());
+        // Do not cut through a match, because the next call would show its rest.
         if let Some(found) = matches.iter().find(|found| found.start < cut && cut < found.end) {
             cut = found.start;
         }
+        // The next piece may continue a token at the very end.
         if let Some(open) = matches.last().filter(|found| found.end == self.held.len()) {
+            // The token is too long to withhold. Replace this part now, and drop the rest as it arrives.
             if open.len() > LONGEST_TOKEN_BYTES.max(self.redactor.longest()) {
                 self.swallowing = true;
                 let out = self.redactor.render(&self.held, 0..self.held.len(), &matches);
@@ -343,6 +352,7 @@ impl Tail {
     pub fn redacted(mut self, redactor: &Redactor) -> String {
         let start = self.bytes.len().saturating_sub(self.bound);
         let bytes = self.bytes.make_contiguous();
+        // Search the margin too, but show only the bytes after it.
         let matches = redactor.matches(bytes);
         let shown = redactor.render(bytes, start..bytes.len(), &matches);
         String::from_utf8_lossy(&shown).into_owned()

@@ -366,6 +366,7 @@ impl Registry {
 
     /// Runs all detectors at once, and returns their findings in the order in which the detectors were added.
     pub async fn detect(&self, machine: &dyn Machine) -> Detection {
+        // Detectors start programs and wait for servers, so run them at once.
         let found = futures::future::join_all(self.detectors.iter().map(|detector| detector(machine))).await;
         let mut detection = Detection::default();
         for Detection { backends, unused, ways } in found {

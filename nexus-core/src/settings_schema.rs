@@ -56,6 +56,7 @@ fn plain(schema: &mut Schema) {
     if schema.get("default").is_some_and(Value::is_null) {
         schema.remove("default");
     }
+    // `schemars` writes an optional object as a choice between the object and null.
     let null = json!({ "type": "null" });
     if let Some([inner, last]) = schema.get("anyOf").and_then(Value::as_array).map(Vec::as_slice)
         && *last == null
@@ -78,6 +79,7 @@ fn plain(schema: &mut Schema) {
         schema.insert("type".to_owned(), "string".into());
         schema.insert("enum".to_owned(), words.concat().into());
     }
+    // `schemars` adds null to the type of an optional scalar.
     for keyword in ["type", "enum"] {
         let Some(Value::Array(values)) = schema.get_mut(keyword) else { continue };
         values.retain(|value| !value.is_null() && value != "null");

@@ -158,6 +158,7 @@ impl Steering {
         let text = text.into();
         let (answer, sent) = oneshot::channel();
         let mut state = self.state();
+        // Check under the lock, so that an input is either queued before the turn ends or refused.
         let refusal = if text.trim().is_empty() {
             Some(NotDelivered::Empty)
         } else if text.len() > MAX_BYTES {
@@ -165,6 +166,7 @@ impl Steering {
         } else if let Some(closed) = state.closed() {
             Some(closed)
         } else {
+            // Taken inputs count too, because they return to the queue if their delivery fails.
             (state.waiting.len() + state.taken >= MAX_WAITING).then_some(NotDelivered::Full)
         };
         let number = state.sent;
@@ -195,6 +197,7 @@ impl Steering {
         if let Some(why) = state.closed() {
             return input.end(InputDelivery::NotDelivered(why));
         }
+        // `waiting` is sorted by number, so a returned input gets its old place.
         let place = state.waiting.partition_point(|other| other.number < input.number);
         state.waiting.insert(place, input);
         // Release the lock before the wake, because the woken task takes it.
@@ -245,6 +248,7 @@ impl SteeredTurn {
             let mut state = steering.state();
             state.layers += 1;
             state.deaf_layers += usize::from(!support.is_yes());
+            // A layer that cannot be steered takes no input, so end the waiting ones now.
             state.refuse_waiting();
         }
         Self { steering, support }
@@ -282,6 +286,7 @@ impl Drop for SteeredTurn {
         if !self.support.is_yes() {
             state.deaf_layers = state.deaf_layers.saturating_sub(1);
         }
+        // Only the outermost layer ends the turn, because another backend may take over from an inner one.
         if state.layers == 0 {
             state.is_over = true;
             state.refuse_waiting();
@@ -310,6 +315,7 @@ impl PendingInput {
         let Some(mut input) = self.input.take() else { return String::new() };
         let mut state = self.steering.state();
         state.taken = state.taken.saturating_sub(1);
+        // Release the lock before the sender wakes.
         drop(state);
         let text = std::mem::take(&mut input.text);
         input.end(InputDelivery::Delivered);

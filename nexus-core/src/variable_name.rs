@@ -74,10 +74,12 @@ pub fn looks_like_key(text: &str) -> bool {
     let begins_like_one = KEY_BEGINNINGS.iter().any(|(beginning, more)| {
         text.strip_prefix(beginning).is_some_and(|rest| rest.len() >= *more && rest.bytes().all(fits))
     });
+    // A redactor without secrets still recognises the common shapes of tokens.
     if begins_like_one || Redactor::default().redacted(text).is_some() {
         return true;
     }
     let has = |kind: fn(&u8) -> bool| text.bytes().any(|byte| kind(&byte));
+    // A long word with both cases and digits is more likely a key than a name.
     let is_mixed = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_digit);
     let is_all = |kind: fn(u8) -> bool| text.bytes().all(kind);
     let is_code = has(u8::is_ascii_digit)

@@ -63,6 +63,7 @@ impl Router {
     pub async fn shared_addresses(&self) -> Vec<SharedAddress> {
         let configuration = self.configuration();
         let asked: BTreeSet<ServerAddress> = servers(&configuration).map(|(_, _, server)| server).collect();
+        // A conflict needs two backends.
         if asked.len() < 2 && servers(&configuration).count() < 2 {
             return Vec::new();
         }
@@ -131,12 +132,14 @@ fn resolved(server: &ServerAddress) -> BTreeSet<SocketAddr> {
     let own = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let found: Vec<IpAddr> = match server.host.parse::<IpAddr>() {
         Ok(address) => vec![address],
+        // `localhost` needs no name service.
         Err(_) if server.host == "localhost" => vec![own],
         Err(_) => {
             let found = (server.host.as_str(), server.port).to_socket_addrs();
             found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
         }
     };
+    // An IPv4 address in IPv6 form is the same address.
     let canonical = found.into_iter().map(|address| address.to_canonical());
     let folded = canonical
         .map(|address| if address.is_loopback() || address.is_unspecified() { own } else { address });

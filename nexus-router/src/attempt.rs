@@ -157,6 +157,7 @@ impl<'a> TurnEvents<'a> {
     }
 
     fn show(&mut self, message: &MessageId) {
+        // Most deltas belong to the last message, so compare that one first.
         if self.shown.last() != Some(message) && !self.shown.contains(message) {
             self.shown.push(message.clone());
             self.names_now.insert(message.as_str().to_owned());
@@ -166,12 +167,14 @@ impl<'a> TurnEvents<'a> {
 
 impl EventSink for TurnEvents<'_> {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        // The router's own events come before those of the backend.
         ready!(self.poll_flush(context));
         self.sink.poll_ready(context)
     }
 
     fn accept(&mut self, envelope: EventEnvelope) {
         let mut event = envelope.event;
+        // Record the event with the attempt's own names, because the chain renames the record later.
         if !event.is_display_only() {
             self.record.observe(&event);
         }

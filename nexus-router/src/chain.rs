@@ -90,14 +90,19 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         let mut round: Vec<_> = chain.iter().collect();
         loop {
             for (position, entry) in round.iter().enumerate() {
+                // Check here too, because a backend that is skipped has no wait that would notice the
+                // cancellation.
                 if run.host.cancel.is_cancelled() {
                     return Err(walk.own_error(TurnError::new(ErrorKind::Cancelled, entry.id.clone())));
                 }
                 let Some(admitted) = walk.admit(entry).await? else { continue };
+                // Reserve after the wait for a permit, so that a waiting turn does not reduce the budgets of
+                // others.
                 let Some(spending) = walk.reserve_spending(entry).await? else { continue };
                 let request = match walk.next_request(entry).await {
                     Ok(request) => request,
                     Err(error) => {
+                        // Cancel explicitly, because a reservation that is dropped counts as a lost turn.
                         if let Some(spending) = spending {
                             spending.cancel().await;
                         }
@@ -175,6 +180,7 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
             is_alone,
             resets: ResetWaits::of(run.host.longest_wait),
         };
+        // A program may compose a chain with backends that this configuration does not have.
         let backends = &run.route.configuration.backends;
         for id in run.route.binding.chain.iter().filter(|id| !backends.contains_key(*id)) {
             let skipped = Skipped::new(id.clone(), "it is not in the configuration");
@@ -286,12 +292,14 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         // The router alone waits for resets.
         let host = self.run.host.clone().with_longest_wait(None);
         self.run.has_begun.store(true, Ordering::Relaxed);
+        // The session may serve other turns too, so compare its effects before and after the attempt.
         let effects_before = self.run.host.session().effects();
         let turn = async { backend.run_turn(request, host, &mut *self.events).await };
         let outcome = match caught(turn).await {
             Ok(outcome) => outcome,
             Err(panic) => Err(self.run.panicked(entry, &*panic, effects_before, self.events)),
         };
+        // Book the attempt before the permit is released, so that the next turn sees its spending.
         if let Some(spending) = spending {
             let warning = spending.end(&outcome, began.elapsed()).await;
             warning.into_iter().for_each(|text| self.events.push(TurnEvent::warning(text)));

@@ -85,10 +85,12 @@ impl DetectedConfig {
         context: &BuildContext,
     ) -> Result<Self, NothingDetected> {
         let Detection { mut backends, mut unused, ways } = registry.detect(machine).await;
+        // A detector may find a backend whose kind this build lacks.
         backends.retain(|backend| registry.kind(&backend.kind).is_some());
         // A plan before a local server; of equals, the order of the vendors.
         backends.sort_by_key(|backend| backend.payment);
         let has_free = backends.iter().any(|backend| backend.payment != Payment::Metered);
+        // A backend that is paid for each call is used only if no other one was found.
         let (used, left): (Vec<_>, Vec<_>) =
             backends.into_iter().partition(|backend| !has_free || backend.payment != Payment::Metered);
         unused.extend(left.into_iter().map(|backend| UnusedFinding {

@@ -239,6 +239,7 @@ impl Router {
             ExplainedEntry {
                 backend: entry.id.clone(),
                 vendor: entry.vendor.clone(),
+                // A model in the request goes to every backend under the same name.
                 model: binding.own_models.get(&entry.id).filter(|_| requested.is_none()).cloned(),
                 max_turns_at_once: entry.max_turns_at_once.map(Into::into),
                 verdict,
@@ -263,6 +264,7 @@ impl Router {
             EntryState::Built(backend) => backend,
             EntryState::Absent(reason) => return Verdict::Absent { reason: reason.clone() },
         };
+        // An explanation does not wait, so it uses the last known hold without access to the store.
         let hold = self.holds_state().peek(&entry.id);
         if let Some(hold) = &hold
             && hold.is_standing(self.holds_state().now())

@@ -146,6 +146,7 @@ pub(crate) fn may_go_on(error: &TurnError, rule: FallbackRule, asks_again: bool)
 /// Returns true if another backend may give the missing answer.
 fn may_answer_elsewhere(kind: ErrorKind) -> bool {
     match kind {
+        // Another model might not repeat the calls. Every other limit applies to it as well.
         ErrorKind::LimitReached(limit) => limit == Limit::RepeatedCalls,
         ErrorKind::InvalidRequest | ErrorKind::ConversationLost | ErrorKind::Cancelled => false,
         _ => true,

@@ -208,11 +208,13 @@ impl Run<'_> {
         changes: Option<&'w str>,
     ) -> Result<EarlierWork<'w>, String> {
         let session = self.host.session();
+        // Dropped decisions shift the position at which the turn began.
         if session.forgotten_decisions() > base.forgotten {
             return Err("its session had more calls than it stores".to_owned());
         }
         Ok(EarlierWork {
             calls: spent.tool_calls.iter().filter(|call| !call.is_undone).collect(),
+            // Earlier decisions belong to other turns of the session.
             untold: untold(session.decisions().split_off(base.decisions), &spent.tool_calls, session),
             said: spent.last_words(),
             changes,

@@ -201,6 +201,8 @@ impl Holds {
             if expected.is_none() && hold.is_none() {
                 return false;
             }
+            // Another turn or process may have changed the hold since the read. The swap then fails, and the
+            // loop reads again.
             match self.store.swap(backend, expected, hold.clone()).await {
                 Ok(true) => return true,
                 Ok(false) => {}
@@ -243,6 +245,7 @@ impl Pass {
     /// Reports that the turn succeeded. Removes the hold.
     pub(crate) async fn succeeded(self) {
         self.holds.release(&self.backend).await;
+        // Release the probe slot only now, so that the next turn that claims it sees no hold.
         drop(self.probe);
     }
 

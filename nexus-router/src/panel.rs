@@ -185,6 +185,7 @@ impl Router {
         events: &mut dyn PanelSink,
     ) -> PanelOutcome {
         let pinned = &self.snapshot();
+        // Request all turns before one runs, because the shares of a budget depend on all of them.
         let mut asked: Vec<_> = panel.seats.iter().map(&mut ask).collect();
         share_budgets(&mut asked);
         let running = panel.seats.iter().zip(asked).map(|(seat, (request, host))| {

@@ -55,6 +55,7 @@ impl PanelOutcome {
             Ok(result) => result.cost.as_ref(),
             Err(error) => error.partial().cost.as_ref(),
         });
+        // Without a known cost, the sum is unknown and not zero.
         costs.map(|cost| cost.usd).reduce(|sum, usd| Usd(sum.0 + usd.0))
     }
 

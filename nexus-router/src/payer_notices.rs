@@ -20,6 +20,7 @@ impl PayerNotices {
     /// Reports that a turn starts on the backend.
     pub(crate) fn report(&self, backend: &BackendId) {
         let note = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(backend);
+        // The lock has ended here, so the subscriber of the log runs without it.
         if let Some(note) = note {
             tracing::warn!("{note}");
         }

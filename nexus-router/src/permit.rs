@@ -78,6 +78,7 @@ impl Run<'_> {
             let mut wanted = vec![Slot::Next(entry.id.clone())];
             if next.is_none() {
                 next = self.holds.claim(&wanted).await;
+                // The wait for a `Turn` slot begins with short pauses again.
                 tries = if next.is_some() { 0 } else { tries };
             }
             if next.is_some() {

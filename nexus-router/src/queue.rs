@@ -23,6 +23,7 @@ impl Queues {
         for backend in limits.keys() {
             queues.entry(backend.clone()).or_default();
         }
+        // A backend without a limit retains its queue, because turns may still wait in it.
         for (backend, queue) in queues.iter() {
             queue.set_limit(limits.get(backend).map_or(usize::MAX, |limit| limit.get()));
         }
@@ -67,7 +68,9 @@ impl BackendQueue {
     /// Takes a permit, or joins the end of the queue.
     pub(crate) fn enter(self: &Arc<Self>) -> Entered {
         let mut state = self.lock();
+        // Turns that gave up still have a sender in the queue.
         state.waiting.retain(|waiting| !waiting.is_closed());
+        // A new turn must not overtake the turns that already wait.
         if state.running < state.limit && state.waiting.is_empty() {
             state.running += 1;
             return Entered::Now(TurnPermit(Some(Arc::clone(self))));

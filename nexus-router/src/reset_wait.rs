@@ -88,6 +88,7 @@ pub(crate) enum Waited {
 
 impl ResetWaits {
     pub(crate) fn of(longest: Option<Duration>) -> Self {
+        // The standard library seeds `RandomState` at random, which suffices for a delay.
         let random = (RandomState::new().hash_one(0) % 1000) as f64 / 1000.0;
         Self { longest, waited: Duration::ZERO, held: Vec::new(), refusals: Vec::new(), random }
     }
@@ -158,6 +159,8 @@ impl ResetWaits {
                 self.held.clear();
                 return Ok(Waited::Free(free));
             }
+            // A wait that was announced continues even if small delays exceed the limit. `MOST_SLACK` bounds
+            // them.
             let awaits =
                 |next: &&NextAttempt| self.may_wait_for(&next.hold, now) || announced == Some(next.at);
             let first = attempts.iter().filter(awaits).min_by_key(|next| next.at);
@@ -188,6 +191,7 @@ impl ResetWaits {
     /// Returns the next attempt on each backend that cannot be tried now.
     async fn next_attempts(&mut self, run: &Run<'_>, now: SystemTime) -> Vec<NextAttempt> {
         let mut attempts = Vec::new();
+        // Iterate by index, because the delays borrow `self` as a whole.
         for index in 0..self.held.len() {
             let Some(held) = self.held.get_mut(index) else { break };
             match run.holds.look(&held.hold.backend).await {
@@ -225,6 +229,7 @@ impl ResetWaits {
         }
         let length = hold.until.duration_since(hold.since).unwrap_or_default();
         let refusals = u32::try_from(self.refusals_of(&hold.backend)).unwrap_or(u32::MAX);
+        // Bound the exponent, so that the shift cannot overflow.
         let doublings = refusals.saturating_sub(1).min(10);
         length.saturating_mul((1 << doublings) - 1).min(MOST_BACKOFF)
     }

@@ -77,6 +77,8 @@ impl Run<'_> {
                 }
             }
         }
+        // Rewind without changes too: the next backend repeats the calls that only read, so they must not
+        // count.
         self.host.session().rewind(mark);
         Ok(())
     }

@@ -157,6 +157,7 @@ impl Router {
     ///
     /// [`ConfigError`]. The previous configuration then stays in use.
     pub fn reload(&self) -> Result<(), ConfigError> {
+        // The new configuration takes over the backends of the present one whose settings are unchanged.
         let before = self.current();
         let loaded = match &self.shared.source {
             #[cfg(feature = "yaml")]
@@ -239,6 +240,7 @@ impl Router {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
+        // Begin first, so that input waits instead of being refused while no backend runs.
         let _steered = host.steered(Support::Yes);
         let configuration = self.configuration();
         let work_type = configuration.work_type(&kind.into()).map_err(KindError::from)?.clone();
@@ -376,6 +378,7 @@ impl Router {
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
         for (label, value) in &*self.labels {
+            // Labels of the request take precedence.
             request.labels.entry((*label).to_owned()).or_insert_with(|| value.clone());
         }
         let span = telemetry::turn_span(route.name, route.binding);
@@ -675,6 +678,7 @@ impl RouterBuilder {
                 "this program does not record spending, so the budgets of the configuration have no effect"
             );
         }
+        // The section of the store is known only after the configuration is loaded.
         let made = self.hold_store_of.and_then(|HoldStoreOf { section, make }| {
             let value = configuration.sections.get(section)?;
             Some(make(value))

@@ -135,6 +135,8 @@ impl Run<'_> {
         self.payer_notices.report(&entry.id);
         let mut request = self.route.binding.apply(self.request.clone(), &entry.id);
         let has_efforts = entry.backend().is_some_and(|backend| !backend.capabilities().efforts.is_empty());
+        // A binding serves a whole chain, so a backend without efforts ignores its effort. The caller's own
+        // effort stays.
         if self.request.effort.is_none() && request.effort.is_some() && !has_efforts {
             request.effort = None;
             events.push(TurnEvent::warning(format!(
@@ -200,6 +202,7 @@ fn counted(calls: &[ToolCallRecord], session: &Session) -> u32 {
 
 /// Returns the remainder of a limit; `None` if the limit is used up.
 fn left_of<T: Copy + PartialOrd + std::ops::Sub<Output = T> + Default>(limit: T, used: T) -> Option<T> {
+    // Without usage, a limit of zero stays too, and the backend enforces it.
     if used == T::default() {
         return Some(limit);
     }

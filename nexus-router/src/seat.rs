@@ -205,6 +205,7 @@ impl Router {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> SeatOutcome {
+        // Begin first, so that input waits instead of being refused while no backend runs.
         let _steered = host.steered(Support::Yes);
         let configuration = self.configuration();
         let request = match &seat.lens {

@@ -38,6 +38,7 @@ pub(crate) async fn observed(
         }
     };
     span.record("nexus.backend", backend.as_str());
+    // `tracing-opentelemetry` writes unsigned numbers as text.
     span.record("nexus.skipped", i64::try_from(skipped).unwrap_or(i64::MAX));
     outcome
 }

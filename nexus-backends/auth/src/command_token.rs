@@ -126,8 +126,10 @@ impl CommandToken {
     /// then, returns that failure, so that a hanging program does not run once for each turn.
     async fn renew(&self, known: &mut LastRun, asked: Instant) -> Result<Credential, CredentialError> {
         let outcome = match &known.failed {
+            // A run that failed while this caller waited counts for it too.
             Some((ended, reason)) if *ended > asked => Err(reason.clone()),
             _ => {
+                // Count the lifetime from before the run, which can only underestimate it.
                 let at = SystemTime::now();
                 self.print().await.map(|token| PrintedToken { token, at }).inspect_err(|reason| {
                     known.failed = Some((Instant::now(), reason.clone()));
@@ -142,6 +144,7 @@ impl CommandToken {
                 Ok(credential)
             }
             Err(reason) => {
+                // After a failed run, the earlier token is not lent again.
                 known.printed = None;
                 Err(CredentialError::Unreadable { place: self.describe(), reason })
             }

@@ -103,7 +103,9 @@ impl Lease {
     pub fn put(&mut self, path: &Path, text: &Secret) -> io::Result<()> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        // Write under another name first, so that the child never reads a part.
         let unfinished = path.with_file_name(format!(".lent-{}-{count}", std::process::id()));
+        // The mode applies from the creation on, so no other user can open the file before the rename.
         let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
         let mut written = LeasedFile { path: unfinished, file, length: text.expose().len() };
         let finished = written
@@ -119,6 +121,7 @@ impl Lease {
             Err(error) => {
                 if let Err(left) = written.erase() {
                     tracing::warn!(path = %written.path.display(), error = %left, "it could not be erased");
+                    // The end of the lease tries again.
                     self.written.push(written);
                 }
                 Err(error)
@@ -150,9 +153,11 @@ impl LeasedFile {
         // Overwrite only what exists: a full disk may hold a partial file and has no room for more bytes.
         let there = usize::try_from(self.file.metadata()?.len()).unwrap_or(self.length);
         self.file.write_all_at(&vec![0; there.min(self.length)], 0)?;
+        // Truncation alone would leave the content in free blocks of the disk.
         self.file.set_len(0)?;
         let ours = self.file.metadata()?;
         match fs::symlink_metadata(&self.path) {
+            // The child may have replaced the file by another one, which is not removed.
             Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => {
                 fs::remove_file(&self.path)
             }

@@ -89,6 +89,7 @@ impl RefreshLock {
     fn attempt_at(&self, path: &Path) -> io::Result<LockAttempt> {
         for _ in 0..ROUNDS {
             nexus_files::make_private_folder(&self.folder)?;
+            // While the guard is locked, no process can create a second lock file in place of a removed one.
             let Some(guard) = FileLock::try_lock_shared(&self.guard_path())? else {
                 return Ok(LockAttempt::Busy(None));
             };

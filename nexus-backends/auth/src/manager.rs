@@ -136,6 +136,7 @@ impl CredentialManager {
         lock_folder: impl Into<PathBuf>,
     ) -> Self {
         let lock = RefreshLock::new(lock_folder, sign_in.name());
+        // This pair identifies the login, so all its managers in this process share their state.
         let shared = SharedState::of((lock.path(), store.identity()));
         let managed = ManagedLogin {
             sign_in,

@@ -50,7 +50,9 @@ impl PrintingProgram {
             .map_err(|error| format!("{}: correct `{setting}`", words(&error)))?;
         let exit = process.wait().await;
         let [output, _] = process.take_kept();
+        // The output may be a secret even if the program fails.
         let bytes = Zeroizing::new(output.head());
+        // Test the limits first, because a program that was stopped also has a status.
         match (exit.ended_by, exit.status) {
             (EndedBy::TimeLimit, _) => Err(format!(
                 "the program did not end within {} s: run it in a terminal to see what it waits for, or set \

@@ -203,6 +203,7 @@ impl CredentialSource for StaticToken {
         life: Duration,
     ) -> Result<Option<Credential>, CredentialError> {
         match &self.place {
+            // A variable was read once, but a file or a keyring entry may have a new token.
             TokenLocation::Variable { .. } => Ok(None),
             _ => {
                 let credential = self.credential(life).await?;

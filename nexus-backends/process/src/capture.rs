@@ -56,6 +56,7 @@ impl Capture {
         make_private_folder(folder)?;
         let redacted =
             |text: &OsString| String::from_utf8_lossy(&redactor.redact(text.as_bytes())).into_owned();
+        // Record only the names of the variables, because their values may be secrets.
         let invocation = json!({
             "executable": executable.path().to_string_lossy(),
             "arguments": arguments.iter().map(redacted).collect::<Vec<_>>(),
@@ -113,6 +114,7 @@ impl Capture {
 
 impl Recorded {
     fn write(&mut self, bytes: &[u8]) {
+        // Count the bytes that a failed recording misses too.
         self.bytes += bytes.len() as u64;
         if self.failed.is_none() {
             let shown = self.redactor.push(bytes);
@@ -122,6 +124,7 @@ impl Recorded {
 
     fn finish(&mut self) {
         if self.failed.is_none() {
+            // The redactor may still withhold the end of the stream as the beginning of a secret.
             let shown = self.redactor.finish();
             self.append(&shown);
         }
@@ -129,6 +132,7 @@ impl Recorded {
 
     fn append(&mut self, shown: &[u8]) {
         if let Err(error) = self.file.write_all(shown) {
+            // A full disk must not end the run, so only the recording stops.
             tracing::warn!(%error, "a recording stopped early because of an error");
             self.failed = Some(error.kind());
         }

@@ -82,6 +82,7 @@ impl DiskWatch {
                 thread::park_timeout(EVERY);
             }
         };
+        // Use a thread and not a task, because a scan blocks.
         let handle = thread::Builder::new().name("disk-watch".to_owned()).spawn(work)?;
         Ok(Self { shared, thread: handle.thread().clone() })
     }
@@ -107,6 +108,7 @@ impl DiskWatch {
 impl Drop for DiskWatch {
     fn drop(&mut self) {
         self.shared.has_ended.store(true, Ordering::Release);
+        // Wake the thread, so that it ends at once. The drop does not wait for it.
         self.thread.unpark();
     }
 }
@@ -114,6 +116,7 @@ impl Drop for DiskWatch {
 impl WatchedFolders {
     fn look(&self) -> bool {
         let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        // Once a limit is exceeded, it stays so, even if the program removes its files.
         let is_over = self.is_over.load(Ordering::Acquire) || folders.iter_mut().any(WatchedFolder::look);
         if is_over {
             self.is_over.store(true, Ordering::Release);
@@ -138,6 +141,7 @@ impl WatchedFolder {
     }
 
     fn look(&mut self) -> bool {
+        // The free space costs one system call, so check it each time. A scan reads the whole folder.
         let free = free(&self.path).unwrap_or(self.free_at_start);
         let fallen = self.free_at_start.saturating_sub(free);
         if fallen > self.most.saturating_mul(UNSEEN) || free < self.free_at_start / 4 {
@@ -192,7 +196,10 @@ impl UsedSpace {
             if name == c"." || name == c".." {
                 continue;
             }
+            // The program may remove entries during the scan.
             let Ok(found) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            // A file with several names uses its space once. Beyond `MAX_LINKED` each name counts, so the sum is
+            // too high and never too low.
             #[allow(clippy::useless_conversion, reason = "the type of a device depends on the machine")]
             let is_counted = found.st_nlink < 2
                 || FileType::from_raw_mode(found.st_mode) == FileType::Directory

@@ -123,6 +123,7 @@ impl Environment {
         }
         let other = |name| names.into_iter().find(|other| *other != name);
         let lists = names.map(|name| {
+            // A program that finds one of the two names set may ignore the other, so both need the whole list.
             let known = self.value(name).or_else(|| self.value(other(name)?)).unwrap_or_default();
             let mut list = known.to_owned();
             if !list.is_empty() {
@@ -153,6 +154,7 @@ impl Environment {
 
 impl fmt::Debug for Environment {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values may be secrets, so print only the names.
         formatter.debug_set().entries(self.variables.keys()).finish()
     }
 }
@@ -162,6 +164,7 @@ impl EnvironmentBuilder {
     #[must_use]
     pub fn with(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         if let Err(error) = self.chosen.set(name, value) {
+            // Report the error in `build`, so that the calls can be chained.
             self.refused.get_or_insert(error);
         }
         self

@@ -108,6 +108,7 @@ impl LineSplitter {
             }
         }
         self.searched = self.searched.max(start);
+        // Search only new bytes. A long line that arrives in small pieces would otherwise cost quadratic time.
         match memchr::memrchr(b'\n', &self.buffer[self.searched..]) {
             Some(last) => self.cut(start, self.searched + last + 1, lines),
             None => {
@@ -175,6 +176,7 @@ impl LineSplitter {
                 block.clear();
                 return block.into();
             }
+            // A consumer still has lines of the oldest block, so the later blocks are most likely in use too.
             Some(Err(block)) if self.retained.len() + 1 < MAX_RETAINED => self.retained.push_front(block),
             Some(Err(_)) | None => {}
         }

@@ -103,6 +103,7 @@ impl PrivateHome {
     ///
     /// The last error, if the removal still fails after a second.
     pub fn remove(mut self) -> io::Result<()> {
+        // The empty path marks the folder as removed, so that the drop does nothing.
         let removed = remove_tree(&std::mem::take(&mut self.path));
         self.is_left.fetch_or(removed.is_err(), Ordering::Relaxed);
         removed
@@ -187,6 +188,7 @@ fn empty(root: &OwnedFd, folder: &OwnedFd, depth: usize, moved: &Cell<u64>) -> R
         if let Err(error) = done
             && error != Errno::NOENT
         {
+            // Continue after an error, so that as little as possible stays.
             first_error.get_or_insert(error);
         }
     }
@@ -255,6 +257,7 @@ fn unlock(parent: impl std::os::fd::AsFd, name: &OsStr) -> Result<(), Errno> {
     use std::os::fd::AsRawFd;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = openat(parent, name, flags, Mode::empty())?;
+    // `fchmod` rejects an `O_PATH` handle, and `chmod` by name would follow a link that replaced the folder.
     let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
     rustix::fs::chmod(path, Mode::RWXU)
 }

@@ -17,6 +17,7 @@ impl RunId {
     #[must_use]
     pub fn new() -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
+        // Process ids repeat, also after a boot, so the time makes the name unique.
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         Self(format!("{:x}-{:x}-{count:x}", time.as_nanos(), std::process::id()))
@@ -25,6 +26,7 @@ impl RunId {
     /// Parses a stored name; `None` for an invalid one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        // The name becomes a part of paths, so it must not contain a separator or a dot.
         let fits = (1..=64).contains(&text.len())
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         fits.then(|| Self(text.to_owned()))

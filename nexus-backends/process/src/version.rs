@@ -64,6 +64,7 @@ pub async fn version_line(
 ) -> Result<String, VersionError> {
     static KNOWN: Mutex<Option<HashMap<ExecutableStamp, Arc<ToldVersion>>>> = Mutex::new(None);
     let stamp = executable.stamp()?;
+    // Release the lock of the map before the program runs: only callers of the same file share its process.
     let known = {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(known.get_or_insert_default().entry(stamp).or_default())

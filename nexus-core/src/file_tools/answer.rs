@@ -29,6 +29,7 @@ pub(super) struct BoundedAnswer {
 
 impl BoundedAnswer {
     pub(super) fn new(shared: &ToolContext) -> Self {
+        // `LEAST_ANSWER_BYTES` exceeds `END_BYTES`, so the difference is positive.
         Self { text: String::new(), most: shared.answer_bytes - END_BYTES }
     }
 
@@ -83,6 +84,7 @@ pub(super) fn name(path: &str) -> Cow<'_, str> {
             '"' | '\\' => text.extend(['\\', character]),
             '\n' => text.push_str("\\n"),
             _ if character.is_control() || is_invisible(character) => {
+                // A JSON escape has four hexadecimal digits, so a character above U+FFFF needs two escapes.
                 let mut units = [0; 2];
                 for unit in character.encode_utf16(&mut units) {
                     let _ = write!(text, "\\u{unit:04x}");
@@ -145,6 +147,7 @@ pub(super) fn read(shared: &ToolContext, path: &str) -> Result<FileBytes, String
     let fault = |error: FileError| fault(path, &error);
     let file = shared.files.open_file(path).map_err(fault)?;
     let mut bytes = Vec::new();
+    // Read one byte more, to detect a longer file.
     if let Err(source) = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes) {
         return Err(fault(FileError::Io { path: path.to_owned(), access: PathAccess::Read, source }));
     }
@@ -161,6 +164,7 @@ pub(super) fn read_expected(
     expected: &str,
 ) -> Result<(Vec<u8>, ContentHash), String> {
     let given = expected.trim().to_ascii_lowercase();
+    // A shorter prefix of the hash could match other content by chance.
     if given.len() < 16 || !given.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err("expected_hash is not a hash: give the 16 digits that read_file shows in its first line"
             .to_owned());

@@ -66,6 +66,7 @@ fn edited(content: &[u8], old: &str, new: &str, all: bool) -> Result<(Vec<u8>, u
     }
     let finder = memmem::Finder::new(&old);
     let count = finder.find_iter(content).count();
+    // Compute the size before the text is built, because many replacements could exhaust the memory.
     let length =
         new.len().checked_mul(count).map(|added| added.saturating_add(content.len() - old.len() * count));
     if length.is_none_or(|length| length as u64 > MAX_FILE_BYTES) {
@@ -86,6 +87,7 @@ fn edited(content: &[u8], old: &str, new: &str, all: bool) -> Result<(Vec<u8>, u
 fn places_of(content: &[u8], text: &[u8]) -> (usize, Vec<usize>) {
     let finder = memmem::Finder::new(text);
     let mut first: Vec<usize> = finder.find_iter(content).take(MAX_LINES).collect();
+    // `find_iter` skips overlapping matches, but a second one also leaves open which place is meant.
     if let [one] = first[..]
         && let Some(next) = content.get(one + 1..).and_then(|rest| finder.find(rest))
     {
@@ -116,6 +118,7 @@ fn not_found(content: &[u8], old: &str) -> String {
         let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
         digits > 0 && line.get(digits) == Some(&b'\t')
     };
+    // Models sometimes copy the line numbers that `read_file` shows.
     if lines_of(old.as_bytes()).all(|line| is_numbered(&line)) {
         return "old_text is not in the file; leave out the numbers and tabs that read_file shows before the lines".to_owned();
     }

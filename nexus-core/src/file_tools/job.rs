@@ -46,6 +46,7 @@ impl BlockingWork {
         let is_given_up = Arc::clone(&is_settled);
         let work = move || {
             let _end = end;
+            // Either this swap or the swap in `drop` comes first, and the first decides if the work starts.
             if is_given_up.swap(true, Ordering::AcqRel) {
                 return Err("it was cancelled before it started".to_owned());
             }
@@ -79,6 +80,7 @@ impl Drop for BlockingWork {
         if let WorkProgress::Begun(handle) = &self.work
             && !handle.is_finished()
         {
+            // Tokio's abort stops only work that still waits for a thread.
             handle.abort();
             let has_begun = self.is_settled.swap(true, Ordering::AcqRel);
             if has_begun && self.changes {

@@ -33,6 +33,7 @@ pub(super) fn list_files(shared: &ToolContext, asked: &ListFiles) -> Result<Stri
                 continue;
             }
         };
+        // The walk of a file returns only the file itself.
         let is_folder = walk.entries.first().is_none_or(|first| first.path != place);
         if asked.path.is_none() && place != "." && is_folder {
             lines.push(format!("{}/", name(&place)));

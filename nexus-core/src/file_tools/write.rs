@@ -27,6 +27,7 @@ pub(super) fn write_file(shared: &ToolContext, asked: &WriteFile) -> Result<Stri
     };
     written.map_err(|error| fault(&path, &error))?;
     let mut text = written_as(&path, content.as_bytes());
+    // The content is written, so a failure here is reported beside the success.
     if let Some(is_executable) = asked.executable
         && let Err(error) = shared.files.set_executable(&path, is_executable)
     {

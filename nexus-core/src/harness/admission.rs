@@ -40,11 +40,13 @@ pub fn admit(
         let reason = format!("the conversation to resume belongs to {}", handle.backend());
         return Err(Failure::new(ErrorKind::InvalidRequest, reason));
     }
+    // A host may run several turns with one session. A submission closes that session for the later turns.
     if is_submitted(host.session(), request) {
         let reason = "the session of its tools has ended, because an answer was already submitted in it: \
                       give each turn with a terminal tool its own session";
         return Err(Failure::new(ErrorKind::InvalidRequest, reason));
     }
+    // Check the folders last, because only these checks read the disk.
     if let Some(directory) = &request.working_directory {
         check_directory(directory, "working directory")?;
     }

@@ -36,6 +36,7 @@ impl AnswerCheck {
     /// Checks the answer: `output` if the vendor sends a value in addition to the text, else the text of the last message
     /// recorded in `log`. Voids the message of an answer that the model has to repair.
     pub fn check(&mut self, output: Option<Value>, log: &mut TurnLog) -> Checked {
+        // `last_message` skips the messages of sub-agents, which may come last.
         let last = log.recorder.last_message();
         let Some(schema) = &self.schema else {
             return match last.is_some_and(|message| !message.text.trim().is_empty()) || output.is_some() {
@@ -56,6 +57,7 @@ impl AnswerCheck {
         }
         self.repairs_left -= 1;
         let instruction = schema.repair_instruction(&problem);
+        // Void the rejected answer, because the repaired one replaces it in the record.
         let voided: Option<MessageId> = last.map(|message| message.id.clone());
         if let Some(message) = voided {
             log.event(MessageVoided::new(message, VoidCause::Repair));

@@ -22,6 +22,7 @@ use crate::{cancel::CancelToken, service_error::LostWork};
 /// The panic payload of `work`, or a message that the runtime is shutting down.
 pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> thread::Result<T> {
     if !has_thread() {
+        // Catch a panic here as well, so that both paths return it in the same way.
         return catch_unwind(AssertUnwindSafe(work));
     }
     tokio::task::spawn_blocking(work).await.map_err(|error| match error.is_panic() {
@@ -56,18 +57,23 @@ pub async fn run_cancellable<T: Send + 'static>(
     work: impl FnOnce(CancelToken) -> T + Send + 'static,
 ) -> thread::Result<T> {
     if !has_thread() {
+        // The work ends within this poll, so dropping the future cannot interrupt it and no guard is
+        // necessary.
         return catch_unwind(AssertUnwindSafe(|| work(cancel)));
     }
     let (end, ended) = channel();
     let is_settled = Arc::new(AtomicBool::new(false));
     let (is_given_up, cancel_of_work) = (Arc::clone(&is_settled), cancel.clone());
     let handle = tokio::task::spawn_blocking(move || {
+        // Own the sender, so that it drops when the work returns or panics.
         let _end = end;
+        // Either this swap or the swap in `drop` comes first, and the first decides if the work starts.
         match is_given_up.swap(true, Ordering::AcqRel) {
             true => None,
             false => Some(work(cancel_of_work)),
         }
     });
+    // The guard owns the handle during the wait, so dropping this future cancels the work and waits for it.
     let mut task = CancellableTask { handle, is_settled, ended, cancel };
     match (&mut task.handle).await {
         Ok(Some(done)) => Ok(done),
@@ -92,6 +98,7 @@ impl<T> Drop for CancellableTask<T> {
         if self.handle.is_finished() {
             return;
         }
+        // Tokio's abort stops only work that still waits for a thread. Started work needs the token.
         self.handle.abort();
         self.cancel.cancel();
         if self.is_settled.swap(true, Ordering::AcqRel) {

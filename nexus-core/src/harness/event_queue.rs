@@ -35,6 +35,7 @@ impl EventQueue {
     pub fn pop(&self) -> Option<EventEnvelope> {
         let mut state = self.lock();
         let event = state.events.pop_front()?;
+        // The sink reported `Pending` while the queue was full, and its task polls again only after a wake.
         if let Some(waker) = state.waiting_for_room.take() {
             waker.wake();
         }
@@ -47,6 +48,7 @@ impl EventQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueuedEvents> {
+        // Ignore poisoning: each operation changes the queue in one step, so a panic leaves it consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -57,11 +59,13 @@ impl EventSink for EventQueue {
         if state.events.len() < CAPACITY {
             return Poll::Ready(());
         }
+        // One waker suffices, because the queue is the sink of one turn and one task polls it.
         state.waiting_for_room = Some(context.waker().clone());
         Poll::Pending
     }
 
     fn accept(&mut self, event: EventEnvelope) {
+        // Accept an event above the capacity too: the contract has no error, and `Outbox` polls `poll_ready` first.
         self.lock().events.push_back(event);
     }
 }

@@ -56,6 +56,7 @@ impl Failure {
     #[must_use]
     pub fn with_named_retry(mut self, named: Option<Retry>) -> Self {
         self.retry = Retry::after_failure(self.kind, named);
+        // A vendor's wrong clock must not stop a backend for years.
         if let Some((capped, longest)) = self.retry.capped(self.kind, SystemTime::now()) {
             self.retry = capped;
             let words = self.message.get_or_insert_default();

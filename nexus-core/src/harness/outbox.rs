@@ -57,6 +57,7 @@ impl Outbox {
     pub fn push(&mut self, event: impl Into<TurnEvent>) {
         let event = event.into();
         let bytes = delta_bytes(&event);
+        // The first condition lets a delta of any size pass while no other waits. The second lets other events pass.
         if self.waiting_delta_bytes > 0 && bytes > 0 && self.waiting_delta_bytes + bytes > self.bound_bytes {
             if !self.warned {
                 self.warned = true;
@@ -65,11 +66,14 @@ impl Outbox {
                     false => "more text arrived at once than the event sink's buffer holds",
                 };
                 let text = "some text deltas are missing from the events; the result is complete";
+                // The warning stands at the position of the first missing delta. Later gaps do not repeat it.
                 self.waiting.push_back(TurnEvent::warning(format!("{why}: {text}")));
             }
             return;
         }
+        // Joining two deltas changes the number of events but not of bytes, so count before it.
         self.waiting_delta_bytes += bytes;
+        // Joined deltas need one event, so many small ones cost little memory.
         let is_joined = self.waiting.back_mut().is_some_and(|last| join(last, &event));
         if !is_joined {
             self.waiting.push_back(event);
@@ -93,8 +97,11 @@ impl Outbox {
             let readiness = sink.poll_ready(context);
             self.is_sink_slow = readiness.is_pending();
             ready!(readiness);
+            // Remove an event only when the sink is ready, so that a dropped `flush` loses none.
             if let Some(event) = self.waiting.pop_front() {
                 self.waiting_delta_bytes -= delta_bytes(&event);
+                // Number the event now and not in `push`, so that joined and dropped deltas leave no gap in
+                // the sequence.
                 sink.accept(EventEnvelope::new(self.next_sequence, self.started.elapsed(), event));
                 self.next_sequence += 1;
             }

@@ -34,6 +34,7 @@ impl Overrun {
             return Some(Failure::new(ErrorKind::LimitReached(Limit::ToolCalls), reason));
         }
         let is_over = session.over_budget_calls() > self.told;
+        // With `told` at 0 the model has read no denial yet, so it made its calls in good faith.
         let may_hand_in = self.told == 0 && session.has_terminal_tools();
         if !is_over || may_hand_in {
             return None;

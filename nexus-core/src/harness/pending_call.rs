@@ -78,6 +78,7 @@ impl<'a> PendingCall<'a> {
         let Self { call, answers } = self;
         let (origin, effects, answer): (_, _, BoxFuture<'a, CallResult>) = match answers {
             AnswerSource::Caller(session) => {
+                // The call comes from the turn's own loop and not from outside, so it carries no token.
                 match session.authorize(session.token(), &call.name, &call.arguments) {
                     Ok(permit) => {
                         let effects = permit.definition().effects;
@@ -85,6 +86,7 @@ impl<'a> PendingCall<'a> {
                         (ToolOrigin::Caller, effects, Box::pin(answer.map(CallResult::of_caller)))
                     }
                     Err(denial) => {
+                        // The tool does not run, so its possible effects must not prevent a fallback.
                         (ToolOrigin::Caller, Effects::None, CallResult::denied(denial.to_string()))
                     }
                 }
@@ -111,6 +113,8 @@ impl CallResult {
     fn of_caller(answered: Result<ToolResult, Denial>) -> Self {
         match answered {
             Ok(result) => Self::of_tool(result),
+            // The session can still deny a call that it allowed, for example if the host refuses the
+            // approval.
             Err(denial) => Self { result: ToolResult::error(denial.to_string()), is_denied: true },
         }
     }

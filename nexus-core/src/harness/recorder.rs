@@ -46,6 +46,8 @@ impl Recorder {
     pub(super) fn differs(&self, ended: &MessageEnded) -> bool {
         let newest = self.messages.last().filter(|message| message.id == ended.message);
         let known = || self.messages.get(*self.message_places.get(&ended.message)?);
+        // A complete message has the text of its earlier end and not that of its deltas, so it is not
+        // compared.
         let shown = newest.or_else(known).filter(|message| !message.complete);
         shown.is_some_and(|message| !message.text.is_empty() && message.text != ended.text)
     }
@@ -68,6 +70,7 @@ impl Recorder {
             }
             TurnEvent::MessageEnded(ended) => {
                 let message = self.message(&ended.message, ended.parent.as_ref());
+                // If the finished text differs from its deltas, it counts. `TurnLog::event` then warns.
                 message.text.clone_from(&ended.text);
                 message.complete = true;
                 if let Some(usage) = &ended.usage {
@@ -78,6 +81,7 @@ impl Recorder {
                 self.void(message);
             }
             TurnEvent::ToolCallStarted(started) => {
+                // A vendor may use an id twice. Later events then belong to the newest call with this id.
                 self.call_places.insert(started.call.clone(), self.tool_calls.len());
                 self.tool_calls.push(ToolCallRecord {
                     call: started.call.clone(),
@@ -101,6 +105,7 @@ impl Recorder {
                     record.status = finished.status;
                     record.output.clone_from(&finished.output);
                     if finished.status == ToolCallStatus::Denied {
+                        // The vendor announces effects before the decision. A denied call had none.
                         record.effects = Effects::None;
                     }
                 }
@@ -135,6 +140,7 @@ impl Recorder {
 
     /// Returns the tokens used so far.
     pub fn usage(&self) -> Usage {
+        // The vendor's total may include model calls that no message shows.
         self.usage_of_turn.unwrap_or(self.usage_by_message)
     }
 
@@ -162,6 +168,7 @@ impl Recorder {
 
     /// Returns the record of a failed turn.
     pub fn into_partial(self) -> Partial {
+        // Messages with a parent belong to sub-agents, whose text is not part of the turn's answer.
         let texts =
             self.messages.iter().filter(|message| message.parent.is_none() && !message.text.is_empty());
         let effects = self.effects();
@@ -195,6 +202,8 @@ impl Recorder {
     }
 
     fn message(&mut self, id: &MessageId, parent: Option<&CallId>) -> &mut Message {
+        // Most deltas belong to the newest message. Comparing its id first avoids a hash lookup for each
+        // delta.
         let newest = self.messages.len().checked_sub(1);
         let is_newest = self.messages.last().is_some_and(|message| message.id == *id);
         let known = newest.filter(|_| is_newest).or_else(|| self.message_places.get(id).copied());

@@ -79,6 +79,7 @@ impl Redaction {
         text: &mut String,
     ) -> bool {
         self.ids(message, parent);
+        // Fast path for most deltas: no secret is known, or no part of this text can belong to one.
         if self.count == 0 || (self.held.is_empty() && !self.secrets.may_be_in(text.as_bytes())) {
             return true;
         }
@@ -94,17 +95,22 @@ impl Redaction {
         text: &mut String,
     ) -> bool {
         let is_its = |held: &WithheldText| held.message == *message && held.is_thinking == is_thinking;
+        // A message has at most one withheld text per kind, so `swap_remove` cannot reorder its texts.
         if let Some(index) = self.held.iter().position(is_its) {
             text.insert_str(0, &self.held.swap_remove(index).text);
         } else if text.is_empty() {
             return true;
         }
+        // `open_end` counts bytes. Move the split down to a character boundary, because both parts are UTF-8
+        // strings.
         let open = text.floor_char_boundary(self.secrets.open_end(text.as_bytes()));
         let end = text.split_off(open);
         if !end.is_empty() {
             let (message, parent) = (message.clone(), parent.clone());
             self.held.push(WithheldText { message, parent, is_thinking, text: end });
         }
+        // Redact only the part in front of the split. The withheld end is checked together with the next
+        // delta.
         if let Some(clean) = self.redactor.without_secrets(text) {
             *text = clean;
         }
@@ -215,6 +221,7 @@ impl Redaction {
                 replace_in(&mut unknown.raw, vendors);
             }
             TurnEvent::Repaired(repaired) => words(&mut repaired.raw, vendors),
+            // `delta` handles deltas. The other events contain no text of a vendor or a model.
             TurnEvent::Queued(_)
             | TurnEvent::Compacted(_)
             | TurnEvent::ContextUsage(_)

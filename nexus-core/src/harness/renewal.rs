@@ -28,10 +28,12 @@ impl Renewal {
         refused: &Credential,
         life: Duration,
     ) -> Result<Option<Credential>, CredentialError> {
+        // Spend the renewal before the request, so that a source that fails is not called again in this turn.
         if std::mem::replace(&mut self.is_spent, true) {
             return Ok(None);
         }
         let renewed = source.renewed(refused, life).await?;
+        // A source without another credential returns the same token, and the vendor would refuse it again.
         Ok(renewed.filter(|renewed| renewed.token != refused.token))
     }
 }
@@ -45,6 +47,7 @@ impl TurnLog {
             .with_delay(Some(Duration::ZERO))
             .with_kind(Some(ErrorKind::Unauthenticated));
         self.event(retrying);
+        // Reset after the event, because `event` has just recorded the refusal as the cause.
         self.retry_cause = super::RetryCause::default();
     }
 }

@@ -39,6 +39,7 @@ impl Repeats {
     /// [`ErrorKind::LimitReached`] with [`Limit::RepeatedCalls`], if the round occurred more often in a row
     /// than allowed.
     pub fn observe(&mut self, round: &Round) -> Result<(), Failure> {
+        // A hash suffices, because a round is compared only with the previous round.
         let hash = round.0.finish();
         self.count = if self.last == Some(hash) { self.count + 1 } else { 1 };
         self.last = Some(hash);

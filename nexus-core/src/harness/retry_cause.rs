@@ -23,6 +23,7 @@ impl RetryCause {
     pub fn observe(&mut self, event: &TurnEvent) {
         match event {
             TurnEvent::Retrying(retrying) => {
+                // A retry without a kind clears an older cause, which would explain a later silence wrongly.
                 self.0 = retrying.kind.map(|kind| Cause {
                     kind,
                     reason: retrying.reason.clone(),
@@ -53,6 +54,7 @@ impl RetryCause {
 
     /// Replaces `failure` by the known cause, if `failure` is the model's silence or the deadline.
     pub(super) fn explain(&self, failure: Failure) -> Failure {
+        // Silence in other phases, such as that of a tool, is unrelated to the repeated request.
         let is_explained = matches!(
             failure.kind,
             ErrorKind::Starved(Phase::Start | Phase::FirstByte | Phase::Model)

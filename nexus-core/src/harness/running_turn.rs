@@ -64,6 +64,7 @@ impl<'e> RunningTurn<'e> {
         host: TurnHost,
         events: &'e mut dyn EventSink,
     ) -> Result<Self, TurnError> {
+        // Begin before admission, so that a rejected turn also ends its steering and its senders get an answer.
         let steered = host.steered(capabilities.steering);
         admit(id, capabilities, &request, &host).map_err(|failure| failure.into_error(id.clone()))?;
         let effort = request.effort.and_then(|effort| effort.clamp_to(&capabilities.efforts));
@@ -128,6 +129,8 @@ impl<'e> RunningTurn<'e> {
     }
 
     async fn attend<F: Future>(&mut self, future: F) -> Result<F::Output, Failure> {
+        // Queue the start event now, so that the sink sees it during the first wait and not with the first
+        // output.
         self.log.start();
         self.log.wait_for(self.span.run(future), &self.watch, &self.cancel, self.events.0).await
     }
@@ -155,6 +158,8 @@ impl<'e> RunningTurn<'e> {
 
     /// Returns a unique id for a call that the model names `id`: `id` itself, unless an earlier call of the turn has it.
     pub fn call_id(&mut self, id: &str) -> CallId {
+        // The numbers never run out, so the search always ends with a free id. The fallback only satisfies
+        // the type.
         let others = (2..).map(|number| CallId::new(format!("{id}-{number}")));
         let mut ids = std::iter::once(CallId::new(id)).chain(others);
         let fresh = ids.find(|id| !self.call_ids.contains(id)).unwrap_or_else(|| CallId::new(id));
@@ -172,6 +177,7 @@ impl<'e> RunningTurn<'e> {
     ///
     /// As [`RunningTurn::run_calls`].
     pub async fn answer_calls(&mut self, calls: Vec<ToolCall>) -> Result<Vec<ToolResult>, Failure> {
+        // Share the session, because the calls borrow it while `run_calls` borrows `self`.
         let session = self.session.share();
         let calls = calls.into_iter().map(|call| {
             let id = self.call_id(call.call.as_str());
@@ -191,6 +197,7 @@ impl<'e> RunningTurn<'e> {
     /// the limit, and afterwards by [`Overrun::check`] and [`Repeats::observe`].
     pub async fn run_calls(&mut self, calls: Vec<PendingCall<'_>>) -> Result<Vec<ToolResult>, Failure> {
         self.check_own_calls(&calls)?;
+        // A reply that only calls tools may end without a message, so its model call ends here in the trace.
         self.log.model_call_ended(&ModelCall::new());
         let mut asked = Vec::with_capacity(calls.len());
         // Calls end in any order, but the model gets the results in the order of its calls.
@@ -198,14 +205,18 @@ impl<'e> RunningTurn<'e> {
         for batch in batches(calls, PendingCall::is_terminal) {
             let mut jobs = FuturesUnordered::new();
             for call in batch {
+                // Decide when the batch starts, not earlier: after a submission in an earlier batch, the
+                // session denies these calls.
                 let DecidedCall { started, arguments, answer } = call.decide();
                 let (index, id) = (asked.len(), started.call.clone());
                 asked.push((started.name.clone(), arguments.arguments.to_string()));
                 self.log.event(started);
                 self.log.event(arguments);
+                // The span exists only after the log has seen `started`.
                 let answer = self.log.tool_span(&id).run(answer);
                 jobs.push(async move { (index, id, answer.await) });
             }
+            // Wait for one call at a time: each call that ends restarts the silence limit of the phase.
             while let Some((index, id, answer)) = self.wait(Phase::Tool, jobs.next()).await? {
                 self.log.event(answer.finished(id));
                 results.insert(index, answer.result);
@@ -220,6 +231,8 @@ impl<'e> RunningTurn<'e> {
         self.overrun.told(&self.session);
         let results: Vec<_> = results.into_values().collect();
         let mut round = Round::default();
+        // Both lists have the order of the calls, so the order in which the calls end does not change the
+        // hash.
         for ((name, arguments), result) in asked.iter().zip(&results) {
             round.add(name, arguments, serde_json::to_string(&result.content).ok());
         }
@@ -233,6 +246,7 @@ impl<'e> RunningTurn<'e> {
         let next = calls.iter().filter(|call| call.is_own()).count();
         let before = self.log.recorder.tool_calls();
         let before = before.iter().filter(|call| call.origin == ToolOrigin::Harness).count();
+        // Denied calls count on both sides.
         let made = before + next + self.session.calls_made() as usize;
         over_limit_with(made, &self.log, &self.request.limits).map_or(Ok(()), Err)
     }
@@ -262,6 +276,7 @@ impl<'e> RunningTurn<'e> {
 
     /// Voids the messages that have not ended, for example when a reply breaks off and the request is repeated.
     pub fn void_open_messages(&mut self, cause: VoidCause) {
+        // Collect the ids first, because each void changes the list of messages.
         let open = self.log.recorder.messages().iter().filter(|message| !message.complete);
         let open: Vec<MessageId> = open.map(|message| message.id.clone()).collect();
         // Void the newest message first: `Recorder` removes from the end fastest.

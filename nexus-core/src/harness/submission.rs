@@ -36,6 +36,7 @@ pub fn with_submission(
     if !is_submitted {
         return outcome;
     }
+    // The caller has the answer. A failure after it, such as a lost connection, must not cause a second turn.
     if let Err(failure) = outcome {
         tracing::info!(kind = ?failure.kind, "the turn failed after its answer was submitted");
     }

@@ -99,6 +99,7 @@ impl TurnLog {
     #[inline]
     fn trace(&mut self) -> Option<&mut TurnTrace> {
         let trace = self.trace.as_mut()?;
+        // Backends fill the public `provenance` at any time, so redact it before a span copies it.
         self.redaction.provenance(&mut self.provenance);
         trace.model(self.provenance.model.as_ref());
         Some(trace)
@@ -114,6 +115,7 @@ impl TurnLog {
 
     /// Ends a model call in the trace whose end no message reports.
     pub fn model_call_ended(&mut self, call: &ModelCall) {
+        // Return before the clone, which is useless without a subscriber.
         if self.trace.is_none() {
             return;
         }
@@ -148,11 +150,13 @@ impl TurnLog {
         self.start();
         let mut event = event.into();
         if self.redaction.holds() {
+            // Withheld text belongs in front of the end of its message, so that the deltas add up to the finished text.
             for held in self.redaction.before(&event) {
                 self.record(held);
             }
         }
         if self.redaction.apply(&mut event) {
+            // Compare before `observe`, which replaces the deltas by the finished text.
             let is_other = matches!(&event, TurnEvent::MessageEnded(ended) if self.recorder.differs(ended));
             self.observe(&event);
             self.outbox.push(event);
@@ -195,6 +199,7 @@ impl TurnLog {
             .with_model(self.provenance.model.clone())
             .with_effort(self.provenance.effort)
             .with_version(self.provenance.version.clone());
+        // Bypass `event`, which calls `start` itself. The recorder needs no start event.
         self.outbox.push(started);
     }
 
@@ -222,12 +227,16 @@ impl TurnLog {
         let mut cancelled = pin!(cancel.cancelled());
         let mut alarm = pin!(sleep_until(watch.next()));
         poll_fn(|context| {
+            // Poll cancellation first: a cancelled turn must not continue with a result that arrives at the
+            // same time.
             if cancelled.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Err(Failure::cancelled()));
             }
+            // Poll the future before the alarm, so that a result that arrives together with the limit counts.
             if let Poll::Ready(output) = future.as_mut().poll(context) {
                 return Poll::Ready(Ok(output));
             }
+            // Loop, because a new alarm wakes this task only after its first poll.
             while alarm.as_mut().poll(context).is_ready() {
                 if let Some(kind) = watch.ran_out() {
                     return Poll::Ready(Err(self.out_of_time(kind, watch)));
@@ -251,6 +260,7 @@ impl TurnLog {
         watch: &Watch,
         is_cancelled: bool,
     ) {
+        // A turn that fails before its first event still reports its start.
         self.start();
         self.record_held();
         let mut patience = pin!(async {
@@ -259,10 +269,12 @@ impl TurnLog {
                 return;
             }
             match watch.remaining() {
+                // A turn that failed at its deadline has no time left, but its last events still need a moment.
                 Some(left) => tokio::time::sleep(left.max(CANCELLED_FLUSH)).await,
                 None => std::future::pending().await,
             }
         });
+        // The caller may cancel during the flush, which then has the same bound as that of a cancelled turn.
         let mut cancelled_meanwhile = pin!(async {
             cancel.cancelled().await;
             tokio::time::sleep(CANCELLED_FLUSH).await;
@@ -288,6 +300,7 @@ impl TurnLog {
         let mut result = self.recorder.into_result(finish, self.provenance);
         self.redaction.finish(&mut result.finish);
         result.output = output;
+        // The value comes from the model, which may repeat a secret.
         result.output.iter_mut().for_each(|output| self.redaction.value(output));
         if let Some(trace) = &mut self.trace {
             trace.answered(&result);
@@ -301,6 +314,7 @@ impl TurnLog {
         self.finish(keeps_conversation);
         self.redaction.failure(&mut failure);
         if let Some(trace) = &mut self.trace {
+            // Close the trace before the lines below consume the record and the provenance.
             trace.failed(failure.kind, &self.provenance, &self.recorder.usage());
         }
         let backend = self.provenance.backend.clone();
@@ -308,6 +322,7 @@ impl TurnLog {
         let error = failure.into_error(backend).with_partial(self.recorder.into_partial());
         match self.process {
             Some(mut process) => {
+                // The end of the program's standard error may repeat a secret.
                 self.redaction.process(&mut process);
                 error.with_process(process)
             }

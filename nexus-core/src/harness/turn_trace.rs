@@ -117,6 +117,7 @@ impl TurnTrace {
         }
         let id = brief(id);
         self.conversation = Some(id.to_owned());
+        // The name may arrive during a model call, so the open spans get it too.
         let chats = self.agents.values().filter_map(|agent| agent.chat.as_ref());
         for span in chats.chain([&self.turn.span]) {
             span.record("gen_ai.conversation.id", id);
@@ -147,6 +148,7 @@ impl TurnTrace {
     }
 
     pub(super) fn model_call_ended(&mut self, call: &ModelCall) {
+        // A reply that consists of tool calls has no delta that opened its span.
         if self.infers {
             self.open_chat(call.parent.as_ref());
         }
@@ -187,6 +189,7 @@ impl TurnTrace {
         let agent = self.agents.entry(parent.clone()).or_default();
         agent.running += 1;
         agent.has_called = true;
+        // The vendor may report a tool call during the reply or after it. Its parent is the reply's model call.
         let asked_by = agent.chat.as_ref().or(agent.last.as_ref()).unwrap_or(&self.turn.span);
         let kind = match started.origin {
             ToolOrigin::Caller => "function",
@@ -220,6 +223,7 @@ impl TurnTrace {
             self.agents.remove(&sub);
         }
         if let Some(known) = self.agents.get_mut(&agent) {
+            // The entry of a sub-agent may have been removed and created again while its call ran.
             known.running = known.running.saturating_sub(1);
         }
         self.ask_again(agent.as_ref());
@@ -239,7 +243,9 @@ impl TurnTrace {
         if self.agents.get(&key).is_some_and(is_open) {
             return;
         }
+        // A sub-agent's model calls are children of the tool call that started it.
         let below = agent.and_then(|call| self.tool(call)).unwrap_or(&self.turn.span);
+        // The known model is that of the turn's own agent; a sub-agent may use another one.
         let model = self.turn.model.as_ref().or(self.model.as_ref()).filter(|_| agent.is_none());
         let span = tracing::info_span!(
             parent: below,
@@ -314,6 +320,7 @@ impl TurnTrace {
         for (span, is_tool) in tools.chain(chats) {
             match error {
                 Some(kind) => record_error(span, kind),
+                // A tool call without an end is a fault, even if the turn succeeded.
                 None if is_tool => record_error(span, ToolCallStatus::Unfinished),
                 None => {}
             }

@@ -24,6 +24,7 @@ impl Watch {
     /// Starts the time limits now, in [`Phase::Start`].
     pub fn new(limits: &Limits) -> Self {
         let started = Instant::now();
+        // A deadline beyond the clock's range can never pass, so the turn has none.
         let deadline = limits.deadline.and_then(|deadline| started.checked_add(deadline));
         Self {
             started,
@@ -75,6 +76,7 @@ impl Watch {
     /// [`ErrorKind::Starved`].
     pub fn ran_out(&self) -> Option<ErrorKind> {
         let now = Instant::now();
+        // Test the deadline first: no retry can help a turn that has no time left.
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             return Some(ErrorKind::LimitReached(Limit::Deadline));
         }

@@ -43,6 +43,7 @@ impl ItemList {
         let mut changed = new
             .filter_map(|(index, item)| item.without_secrets(redactor).map(|clean| (index, clean)))
             .peekable();
+        // Copy the list only if an item changes.
         changed.peek()?;
         let mut items = self.items().to_vec();
         for (index, clean) in changed {
@@ -69,6 +70,7 @@ impl FromIterator<Item> for ItemList {
 impl PartialEq for ItemList {
     fn eq(&self, other: &Self) -> bool {
         let (one, other) = (self.items(), other.items());
+        // Lists of one conversation usually share their items, so pointers are compared before contents.
         one.len() == other.len()
             && (std::ptr::eq(one, other) || one.iter().zip(other).all(|(one, other)| is_equal(one, other)))
     }

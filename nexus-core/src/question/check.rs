@@ -56,7 +56,9 @@ pub(super) fn question(question: &AgentQuestion) -> Result<(), String> {
 /// Checks the address of a page.
 fn page(url: &str) -> Result<(), String> {
     let rest = ["https://", "http://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    // Browsers treat a backslash like a slash, so the host ends there too.
     let authority = rest.and_then(|rest| rest.split(['/', '?', '#', '\\']).next()).unwrap_or_default();
+    // The part before the `@` is a user name, even if it looks like a host.
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     if host.is_empty() || host.starts_with(':') {
         return Err("the address is not one of a web page".to_owned());
@@ -81,6 +83,7 @@ fn bounds(input: &FieldInput) -> Result<(), String> {
     let fits = match input {
         FieldInput::Text { min_chars, max_chars, pattern, .. } => {
             if let Some(pattern) = pattern {
+                // Compile the pattern now, so that a faulty one is rejected before a person answers.
                 has_pattern(pattern, "")?;
             }
             is_ordered(*min_chars, *max_chars)
@@ -170,6 +173,7 @@ pub(super) fn value(input: &FieldInput, value: &Value) -> Result<(), String> {
         }
         FieldInput::Choices { choices, min, max } => {
             let chosen = value.as_array().ok_or("must be a list of the choices")?;
+            // A set is smaller than the list if the list repeats a choice.
             let texts: Option<BTreeSet<&str>> = chosen.iter().map(Value::as_str).collect();
             let texts = texts.filter(|texts| texts.iter().all(|text| is_among(choices, text)));
             match texts {
@@ -306,6 +310,7 @@ fn is_time(text: &str) -> bool {
     let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
     let is_fraction = !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
     let time = digits(time, ':', [2, 2, 2]);
+    // RFC 3339 allows 60 seconds, for a leap second.
     has_offset
         && is_fraction
         && time.is_some_and(|[hours, minutes, seconds]| hours < 24 && minutes < 60 && seconds <= 60)

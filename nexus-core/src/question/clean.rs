@@ -10,6 +10,7 @@ const MAX_TEXT_CHARS: usize = 500;
 
 /// Removes secrets from the texts for a person. Returns the problem if a part that the answer repeats has a secret.
 pub(super) fn redact(question: &mut AgentQuestion, redactor: &Redactor) -> Result<(), String> {
+    // The answer repeats these parts, so redacting them would break it.
     if has_fixed_secret(&question.subject, redactor) {
         return Err("a name, a value, a pattern or an id of the question contains a secret".to_owned());
     }

@@ -45,9 +45,11 @@ impl<'a> Bounded<'a> {
     }
 
     fn text(&mut self, field: &str, text: &mut String) {
+        // Redact before the cut, because a part of a secret may not be recognised.
         if let Some(clean) = self.redactor.without_secrets(text) {
             *text = clean;
         }
+        // Short texts are stored even after the line is full, so that the names in it remain usable.
         let kept = text.floor_char_boundary(MAX_TEXT_BYTES.min(self.left.max(SHORT_BYTES)));
         if kept < text.len() {
             self.cut(field, text.len() - kept);
@@ -61,6 +63,7 @@ impl<'a> Bounded<'a> {
     }
 
     fn id<T: AsRef<str> + From<String>>(&mut self, field: &str, id: &mut T) {
+        // Most ids are short and without secrets. Testing first avoids an allocation for each.
         let is_plain =
             id.as_ref().len() <= SHORT_BYTES && self.redactor.without_secrets(id.as_ref()).is_none();
         if !is_plain {
@@ -81,6 +84,7 @@ impl<'a> Bounded<'a> {
         let depth = depth(value);
         let mut text = value.to_string();
         if depth > MAX_DEPTH || text.len() > MAX_TEXT_BYTES.min(self.left.max(SHORT_BYTES)) {
+            // `text` reports a cut only if it shortens the value. Report here that its form changed.
             if depth > MAX_DEPTH && text.len() <= MAX_TEXT_BYTES {
                 self.cut(&format!("{field}, nested {depth} levels and stored as text"), 0);
             }
@@ -99,6 +103,7 @@ impl<'a> Bounded<'a> {
                 ToolContent::Image { media_type, data } => {
                     self.text(field, media_type);
                     if !data.is_empty() {
+                        // A record is for reading and accounting, and base64 pictures would fill the line.
                         self.cut("picture", data.len());
                         data.clear();
                     }
@@ -108,6 +113,7 @@ impl<'a> Bounded<'a> {
     }
 
     pub(super) fn request(&mut self, request: &mut RecordedRequest) {
+        // Name every field, so that the compiler reports a new field without a bound.
         let RecordedRequest {
             prompt,
             system,
@@ -135,6 +141,7 @@ impl<'a> Bounded<'a> {
         model.iter_mut().for_each(|model| self.id("model", model));
         self.texts("environment", environment);
         self.texts("tools", tools);
+        // JSON cannot represent NaN and infinity: `serde_json` would write `null`.
         limits.cost = limits.cost.filter(is_number);
         output_schema.iter_mut().for_each(|schema| self.value("output schema", schema));
         resumes.iter_mut().for_each(|backend| self.id("resumes", backend));
@@ -213,6 +220,7 @@ impl<'a> Bounded<'a> {
             resume,
             provenance,
         } = result;
+        // The order decides which fields get the remaining bytes of the line, so the answer comes first.
         self.text("text", text);
         output.iter_mut().for_each(|output| self.value("output", output));
         self.provenance(provenance);
@@ -291,6 +299,7 @@ impl<'a> Bounded<'a> {
         let clean = handle.without_secrets(0, self.redactor);
         let stored = clean.as_ref().unwrap_or(handle);
         let items = serde_json::to_string(stored.items()).unwrap_or_default();
+        // Measure the redacted handle, because this form is written.
         let bytes = stored.state().to_string().len() + items.len();
         if bytes > MAX_HANDLE_BYTES || depth(stored.state()) > MAX_DEPTH {
             self.cut("resume", bytes);

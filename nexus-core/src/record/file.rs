@@ -110,6 +110,7 @@ impl RecordFile {
             }
             _ => {}
         }
+        // Create with 0600 at once. A later change of the mode would leave a moment in which others can open it.
         let mut file = open_private(&path).map_err(|error| unusable(error.to_string()))?;
         match is_record(&mut file) {
             Ok(true) => {}
@@ -121,6 +122,7 @@ impl RecordFile {
             }
             Err(error) => return Err(unusable(error.to_string())),
         }
+        // Change the mode only now: a file that is not a record stays unchanged.
         make_private(&file)
             .map_err(|error| unusable(format!("its mode cannot be set to owner-only: {error}")))?;
         Ok(Self(Arc::new(LockedFile { path, file: Mutex::new(file) })))
@@ -154,6 +156,7 @@ impl RecordFile {
         let mut bounded = Bounded::new(&recording.redactor, "request");
         let mut request = RecordedRequest::new(request, host);
         bounded.request(&mut request);
+        // A time before 1970 cannot be serialised.
         let time = SystemTime::now().max(UNIX_EPOCH);
         let began = Began { version: VERSION, name: name.into(), time, request };
         self.write(&recording.turn, BEGAN, &began, bounded.cuts)
@@ -179,6 +182,7 @@ impl RecordFile {
 
     /// Appends a line in one write. If an earlier writer left an incomplete line, ends that line first.
     fn write(&self, turn: &str, kind: &str, data: &impl Serialize, cuts: Vec<Cut>) -> io::Result<()> {
+        // Serialize before taking the lock, so that a large turn does not delay other writers.
         let data = serde_json::to_value(data)?;
         let line = Line { turn: turn.to_owned(), kind: kind.to_owned(), data, cuts };
         let bytes = serde_json::to_vec(&line)?;
@@ -215,6 +219,7 @@ impl TurnRecording {
         if envelope.event.is_display_only() {
             return;
         }
+        // Clone, because the cuts of the record must not change the event that the caller sees.
         let mut envelope = envelope.clone();
         let mut bounded = Bounded::new(&self.redactor, format!("event {}", envelope.sequence));
         bounded.event(&mut envelope.event);
@@ -241,13 +246,16 @@ impl TurnRecording {
         result.iter_mut().for_each(|result| bounded.result(result));
         error.iter_mut().for_each(|error| bounded.error(error));
         let cuts = bounded.cuts;
+        // Only a resume handle that was left out has this place.
         let no_handle = cuts.iter().find(|cut| cut.place == "outcome: resume").map(|cut| cut.bytes);
         let ended = Ended { took: self.began.elapsed(), lost_lines: self.lost_lines, result, error };
         self.write(ENDED, &ended, cuts);
+        // Sync even after a failed write, because earlier lines may not be on the disk yet.
         if let Err(error) = self.file.sync() {
             self.lost(error);
         }
         match (self.first_error, no_handle) {
+            // A lost line is the greater loss, and one error can report only one of both.
             (Some(error), _) => Err(self.file.unwritten(self.lost_lines, error)),
             (None, Some(bytes)) => {
                 Err(RecordError::HandleTooLarge { path: self.file.path().to_owned(), bytes })
@@ -290,6 +298,7 @@ impl EventSink for RecordedSink<'_> {
     }
 
     fn accept(&mut self, event: EventEnvelope) {
+        // Record first, so that a sink that panics loses no event.
         self.recording.event(&event);
         self.sink.accept(event);
     }
@@ -314,6 +323,7 @@ fn make_private(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
 
     let mut permissions = file.metadata()?.permissions();
+    // Only the owner of a file may set its mode, so do not set it without need.
     if permissions.mode() & 0o777 == 0o600 {
         return Ok(());
     }
@@ -335,8 +345,10 @@ fn is_record(file: &mut File) -> io::Result<bool> {
     let mut beginning = Vec::new();
     file.take(LOOKED_AT_BYTES).read_to_end(&mut beginning)?;
     if beginning.trim_ascii().is_empty() {
+        // Blank bytes that fill the checked part may precede other content, so such a file is rejected.
         return Ok((beginning.len() as u64) < LOOKED_AT_BYTES);
     }
+    // `Line` serializes `turn` first, so every line of a record begins like this.
     Ok(beginning.trim_ascii_start().starts_with(b"{\"turn\":\""))
 }
 

@@ -113,6 +113,7 @@ fn next_line(reader: &mut impl BufRead) -> io::Result<Option<LineBytes>> {
     while !has_end {
         let read = match reader.fill_buf() {
             Ok(read) => read,
+            // `fill_buf` leaves the retry after a signal to its caller.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
@@ -125,6 +126,7 @@ fn next_line(reader: &mut impl BufRead) -> io::Result<Option<LineBytes>> {
         if length <= MAX_READ_BYTES as u64 {
             line.extend_from_slice(piece);
         } else {
+            // Release the memory, because a line of this length is only counted.
             line = Vec::new();
         }
         has_end = end.is_some();
@@ -153,11 +155,13 @@ impl LogReader {
         self.number += 1;
         let read = match &bytes {
             LineBytes::TooLong(bytes) => Err(LineFault::TooLong { bytes: *bytes }),
+            // Two writers may both end a torn line, which leaves an empty one.
             LineBytes::Whole(line) if line.iter().all(u8::is_ascii_whitespace) => return,
             LineBytes::Whole(line) | LineBytes::Open(line) => self.read(line),
         };
         let fault = match (read, bytes) {
             (Ok(()), _) => return,
+            // The last line has no end, so its writer was stopped while it wrote.
             (Err(LineFault::NoRecord { .. } | LineFault::NotUtf8), LineBytes::Open(_)) => LineFault::Torn,
             (Err(fault), _) => fault,
         };
@@ -166,6 +170,7 @@ impl LogReader {
 
     fn read(&mut self, bytes: &[u8]) -> Result<(), LineFault> {
         let text = std::str::from_utf8(bytes).map_err(|_| LineFault::NotUtf8)?;
+        // The next writer ends a torn line before its own, so it may also be in the middle of the file.
         let line: Line = serde_json::from_str(text).map_err(|error| match error.is_eof() {
             true => LineFault::Torn,
             false => no_record(&error),
@@ -173,6 +178,7 @@ impl LogReader {
         if line.kind == BEGAN {
             return self.began(line);
         }
+        // Lines of concurrent turns interleave in one file, so each line names its turn.
         let place = self.places.get(&line.turn).and_then(|place| self.log.turns.get_mut(*place));
         let Some(turn) = place else { return Err(LineFault::Orphan { turn: line.turn }) };
         turn.cuts.extend(line.cuts);
@@ -192,6 +198,7 @@ impl LogReader {
     fn began(&mut self, line: Line) -> Result<(), LineFault> {
         let Began { version: _, name, time, request } =
             serde_json::from_value(line.data).map_err(|error| no_record(&error))?;
+        // Later lines name their turn by the id alone, so an id must begin once.
         if self.places.contains_key(&line.turn) {
             return Err(LineFault::NoRecord { reason: format!("turn {:?} began earlier", line.turn) });
         }
@@ -213,6 +220,7 @@ impl LogReader {
 }
 
 fn event(data: Value) -> Result<EventEnvelope, LineFault> {
+    // Read the name first, because `from_value` consumes the data.
     let name = data.pointer("/event/type").and_then(Value::as_str).map(str::to_owned);
     serde_json::from_value(data).map_err(|error| match name {
         // The event's kind is from a later version, or its format has changed.
@@ -222,6 +230,7 @@ fn event(data: Value) -> Result<EventEnvelope, LineFault> {
 }
 
 fn ended(turn: &mut TurnRecord, data: Value) -> (RecordedOutcome, Option<LineFault>) {
+    // Clone the data, because an end that cannot be read stays in the record unchanged.
     match serde_json::from_value::<Ended>(data.clone()) {
         Ok(Ended { took, lost_lines, result, error }) => {
             (turn.took, turn.lost_lines) = (Some(took), lost_lines);

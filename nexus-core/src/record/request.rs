@@ -122,6 +122,7 @@ fn block(block: &PromptBlock) -> RecordedBlock {
     match block {
         PromptBlock::Text { text } => RecordedBlock::Text { text: text.clone() },
         PromptBlock::Image { media_type, data } => {
+            // Count the bytes of the picture, not of its base64 form. Invalid base64 counts as it is.
             let bytes = STANDARD.decode(data).map_or(data.len(), |bytes| bytes.len());
             RecordedBlock::Image { media_type: media_type.clone(), bytes: bytes as u64 }
         }
@@ -139,6 +140,7 @@ fn known_limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Limits, D:
     if let Ok(known) = serde_json::to_value(Limits::default()) {
         retain_known(&mut written, &known);
     }
+    // Limits that cannot be read must not invalidate the whole record.
     Ok(serde_json::from_value(written).unwrap_or_default())
 }
 

@@ -103,6 +103,7 @@ impl TurnRecord {
     /// Returns the possible effects of the turn. They are unknown for an interrupted turn.
     pub fn effects(&self) -> Effects {
         let failed = self.error().map(|error| error.partial.effects);
+        // The turn may have acted between its last recorded event and the interruption.
         self.result().map(|result| result.effects).or(failed).unwrap_or(Effects::Unknown)
     }
 

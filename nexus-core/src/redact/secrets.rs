@@ -23,6 +23,7 @@ pub(crate) struct Secrets(Arc<Vec<Zeroizing<Vec<u8>>>>);
 impl Secrets {
     /// Returns these secrets and `secret`, which is not empty.
     pub(super) fn with(&self, secret: &[u8]) -> Self {
+        // Copy on write, because earlier clones are read without a lock.
         let mut secrets = Vec::clone(&self.0);
         if let Ok(text) = std::str::from_utf8(secret) {
             let quoted = Zeroizing::new(serde_json::to_string(text).unwrap_or_default());

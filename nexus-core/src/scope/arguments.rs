@@ -53,13 +53,16 @@ fn replace<E>(
         (Value::Array(items), Some((step, rest))) => {
             let index: usize = step.parse().map_err(|_| not_text())?;
             let item = items.get_mut(index);
+            // A missing item is an optional argument without a value, like a missing field.
             item.map_or(Ok(()), |item| replace(item, rest, &format!("{place}/{index}"), check))
         }
         (Value::Object(fields), Some((&"*", rest))) => fields.iter_mut().try_for_each(|(key, field)| {
+            // The place is a JSON Pointer, so escape the key as one.
             let key = key.replace('~', "~0").replace('/', "~1");
             replace(field, rest, &format!("{place}/{key}"), check)
         }),
         (Value::Object(fields), Some((step, rest))) => {
+            // The order matters: `~01` stands for `~1` and not for a slash.
             let field = fields.get_mut(&step.replace("~1", "/").replace("~0", "~"));
             field.map_or(Ok(()), |field| replace(field, rest, &format!("{place}/{step}"), check))
         }

@@ -269,11 +269,14 @@ impl AuditLog {
         decide: impl FnOnce(CallAdmission) -> Result<T, Denial>,
     ) -> Result<T, Denial> {
         let UndecidedCall { mut decision, fingerprint, outcome, counts, effects } = asked;
+        // Lock the whole chain, so that no concurrent turn uses up a budget above between the check and the
+        // count.
         let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
         let is_over = chain.iter().any(|kept| kept.is_over());
         let is_closed = chain.iter().any(|kept| kept.is_closed);
         let used_up = chain.iter().find_map(|kept| kept.limit.filter(|limit| kept.spent >= *limit));
         let standing = match (counts, used_up) {
+            // The verdict on a wrong token does not depend on the state of the session.
             (Counts::Stranger, _) => CallAdmission::Open,
             // After a submitted answer, the caller's session denies and records later calls.
             (Counts::Elsewhere, _) if !is_closed => CallAdmission::Open,
@@ -288,7 +291,9 @@ impl AuditLog {
             }
             (Counts::Submission | Counts::Never | Counts::Elsewhere, _) => CallAdmission::Open,
         };
+        // Decide under the locks, so that decisions are recorded in the order in which calls use the budget.
         let decided = decide(standing);
+        // A closed session denies any submission, so that denial does not count.
         if counts == Counts::Submission && standing == CallAdmission::Open && decided.is_err() {
             chain.iter_mut().for_each(|kept| kept.refuse_submission());
         }
@@ -315,10 +320,12 @@ impl AuditLog {
     ) -> Result<(), Denial> {
         let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
         let is_over = chain.iter().any(|kept| kept.is_over());
+        // A denial by the host stays the reason. Only an approval that comes too late turns into `Closed`.
         let settled = if is_over { answer.and(Err(Denial::Closed)) } else { answer };
         if settled.is_ok() {
             chain.iter_mut().for_each(|kept| kept.effects = kept.effects.and(effects));
         }
+        // The first verdict is final.
         outcome.0.verdict.get_or_init(|| settled.clone());
         settled
     }
@@ -340,6 +347,7 @@ impl AuditLog {
                 Err(Denial::Closed) if counts == Counts::Submission && !kept.is_handed_in => {
                     kept.is_refused_elsewhere |= kept.refused_submissions > 0;
                 }
+                // The caller's session did not count these calls, so this session does not either.
                 Err(Denial::Closed | Denial::WrongToken) => {}
                 Err(_) if counts == Counts::Submission => kept.refuse_submission(),
                 _ => kept.count(counts),
@@ -388,6 +396,7 @@ impl AuditLog {
 
     /// Closes the session: every later call is denied.
     pub(super) fn close(&self) {
+        // Sessions below see the flag through their chain.
         self.lock().is_closed = true;
     }
 
@@ -414,6 +423,7 @@ impl AuditLog {
 
     /// Returns the decisions, oldest first.
     pub(super) fn decisions(&self) -> Vec<Decision> {
+        // Build the decisions after the lock ends, because each one copies the arguments of its call.
         let entries: Vec<RetainedDecision> = self.lock().decisions.iter().cloned().collect();
         entries.iter().map(RetainedDecision::decision).collect()
     }
@@ -441,6 +451,7 @@ impl AuditLog {
     /// Resets counts and effects to a mark, and reopens a session that a submitted answer had closed since. Decisions stay.
     pub(super) fn rewind(&self, mark: &SessionMark) {
         let mut kept = self.lock();
+        // An answer that was submitted before the mark stays submitted.
         kept.is_handed_in &= mark.is_handed_in;
         (kept.spent, kept.over_budget, kept.effects) = (mark.spent, mark.over_budget, mark.effects);
         kept.refused_submissions = mark.refused_submissions;
@@ -491,6 +502,7 @@ impl DecisionLedger {
         }
         self.bytes += entry.bytes;
         self.decisions.push_back(entry);
+        // Dropped decisions still count in `spent` and `effects`.
         while self.decisions.len() > MAX_KEPT || self.bytes > MAX_KEPT_BYTES {
             let Some(oldest) = self.decisions.pop_front() else { return };
             self.bytes -= oldest.bytes;

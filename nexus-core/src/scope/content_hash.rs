@@ -47,9 +47,11 @@ impl ContentHash {
 
     /// Returns true if the whole file has this hash. Stops early at a file that is longer or grows.
     pub(super) fn is_of(&self, file: File) -> io::Result<bool> {
+        // Compare the length first, because it needs no read.
         if file.metadata()?.len() != self.bytes {
             return Ok(false);
         }
+        // One byte more than expected reveals a file that grew after the check of its length.
         Ok(Self::of_reader(file.take(self.bytes.saturating_add(1)))? == *self)
     }
 

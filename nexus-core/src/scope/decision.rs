@@ -92,6 +92,7 @@ fn kept_arguments(arguments: &Value) -> Value {
     match arguments {
         Value::String(text) if text.len() > MAX_ARGUMENT_BYTES => head.0 = text.as_bytes().to_owned(),
         Value::String(_) => return arguments.clone(),
+        // Write at most the bound, so that huge arguments are not copied.
         _ => match serde_json::to_writer(&mut head, arguments) {
             Ok(()) => return arguments.clone(),
             Err(_too_long) => {}

@@ -90,6 +90,7 @@ pub enum Denial {
 impl Denial {
     /// Creates the denial for a missing tool `name`, with the names in `known`.
     pub(crate) fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Self {
+        // The comparison takes quadratic time, so it uses only the beginning of a long name.
         let resembling = known
             .clone()
             .map(|other| (strsim::jaro_winkler(kept_name(name), other), other))

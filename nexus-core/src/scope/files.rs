@@ -216,9 +216,12 @@ impl ScopedFiles {
         let Some(policy) = self.policy.as_deref() else { return vec![".".to_owned()] };
         let mut grants: Vec<&Path> = policy.read.iter().chain(&policy.write).map(PathBuf::as_path).collect();
         grants.sort_unstable();
+        // A folder sorts directly before the paths below it, so this removes every path with a granted folder
+        // above it.
         grants.dedup_by(|grant, above| grant.starts_with(above));
         let readable = grants.into_iter().filter_map(|grant| {
             let path = self.relative(grant);
+            // A granted path may be protected or may not exist.
             let real = policy.check(&path, PathAccess::Read).ok()?;
             real.exists().then_some(path)
         });
@@ -249,6 +252,8 @@ impl ScopedFiles {
     /// Opens a file for reading. Rejects pipes and devices, which could block.
     #[cfg(feature = "files")]
     pub(crate) fn open_file(&self, path: &str) -> Result<File, FileError> {
+        // With a scope, the opener detects pipes itself. Without one, opening a pipe would wait for its
+        // writer, so look first.
         if self.policy.is_none()
             && !std::fs::metadata(path).is_ok_and(|found| found.is_file() || found.is_dir())
         {
@@ -270,6 +275,8 @@ impl ScopedFiles {
         act: impl Fn(&dyn Opener, &Path) -> Result<T, OpenFailure>,
     ) -> Result<T, FileError> {
         for _ in 0..MAX_TRIES {
+            // Check the path again in each attempt, because the change may have moved its target out of
+            // scope.
             let done = match self.policy.as_deref() {
                 #[cfg(unix)]
                 Some(policy) => act(&ByHandle(policy), &policy.check(path, access)?),

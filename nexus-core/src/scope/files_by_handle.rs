@@ -69,6 +69,7 @@ impl Opener for ByHandle<'_> {
             opened => File::from(opened?),
         };
         self.judge(real, &file, PathAccess::Write)?;
+        // Truncate only after the check: `O_TRUNC` would already have emptied a protected file.
         if mode == WriteMode::Empty {
             file.set_len(0)?;
         }
@@ -81,6 +82,7 @@ impl Opener for ByHandle<'_> {
             Over::Matching(_) => folder_of(real)?,
             _ => self.made_folder_of(real)?,
         };
+        // Lock before the content is compared, because another replacement may be about to revert it.
         let _turn = matches!(over, Over::Matching(_)).then(|| one_at_a_time(&folder)).transpose()?;
         let permissions = self.judge_replaced(real, &folder, name)?;
         match over {
@@ -112,6 +114,7 @@ impl Opener for ByHandle<'_> {
             if matches!(name, "." | "..") || self.0.rules.rule_against(&here.join(name)).is_some() {
                 continue;
             }
+            // Some file systems report no kind in directory entries.
             let kind = match entry.file_type() {
                 FileType::Unknown => rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
                     .map_or(FileType::Unknown, |status| FileType::from_raw_mode(status.st_mode)),
@@ -151,6 +154,7 @@ impl Opener for ByHandle<'_> {
 
     fn set_executable(&self, real: &Path, is_executable: bool) -> Result<(), OpenFailure> {
         let (folder, name) = folder_of(real)?;
+        // Changing the mode needs an open file, and the file may be unreadable for its owner.
         let open = |flags| rustix::fs::openat(&folder, name, flags | FILE, Mode::empty());
         let file = match open(OFlags::RDONLY) {
             Err(Errno::ACCESS) => open(OFlags::WRONLY),
@@ -179,12 +183,16 @@ impl ByHandle<'_> {
             return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
         }
         let kind = PathKind::of(&metadata);
+        // Without a name, the file was removed or replaced after it was opened, so the path must be checked
+        // again.
         if kind == (PathKind::File { names: 0 }) {
             return Err(OpenFailure::Changed);
         }
         self.0.judge_kind(kind, access).map_err(OpenFailure::Denied)?;
         let here = place_of(file, real)?;
         self.0.judge_opened(&here, FileId::of(&metadata), access).map_err(OpenFailure::Denied)?;
+        // The flag only prevented waiting while the file was opened. The caller expects ordinary reads and
+        // writes.
         let flags = rustix::fs::fcntl_getfl(file)?;
         Ok(rustix::fs::fcntl_setfl(file, flags - OFlags::NONBLOCK)?)
     }
@@ -219,6 +227,7 @@ impl ByHandle<'_> {
         match FileType::from_raw_mode(old.st_mode) {
             FileType::RegularFile => {}
             FileType::Directory => return Err(io::Error::from(io::ErrorKind::IsADirectory).into()),
+            // The check of the path accepts only files and missing names, so this one was replaced later.
             _ => return Err(OpenFailure::Changed),
         }
         let identity = FileId { device: old.st_dev as _, number: old.st_ino as _ };

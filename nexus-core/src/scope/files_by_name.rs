@@ -35,6 +35,7 @@ impl Opener for ByName<'_> {
         };
         let file = options.open(real)?;
         self.judge(real, &file, PathAccess::Write)?;
+        // Truncate only after the check, because another program may have swapped the file.
         if mode == WriteMode::Empty {
             file.set_len(0)?;
         }
@@ -87,6 +88,7 @@ impl Opener for ByName<'_> {
                 break;
             }
         }
+        // Check after the last read, because the folder may have been swapped while it was listed.
         self.judge_place(real, PathAccess::Read)
     }
 

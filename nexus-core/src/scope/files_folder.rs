@@ -40,12 +40,14 @@ pub(super) fn make_folder(policy: &PathPolicy, real: &Path) -> Result<OwnedFd, O
         Err(Errno::NOENT) => {}
         opened => return Ok(opened?),
     }
+    // Check the deepest folder first, so that nothing is created above a folder that is out of scope.
     if !policy.may_make(real) {
         return Err(OpenFailure::Denied(policy.not_made(real)));
     }
     let (parent, name) = parts_of(real)?;
     let parent = make_folder(policy, parent)?;
     match rustix::fs::mkdirat(&parent, name, NEW_FOLDER) {
+        // Another program may have created the name meanwhile. Opening it below rejects a link.
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(error.into()),
     }
@@ -68,6 +70,7 @@ pub(super) fn open_folder(real: &Path) -> Result<OwnedFd, Errno> {
 fn at_once(top: &OwnedFd, real: &Path) -> Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;
     let below = real.strip_prefix("/").map_err(|_| Errno::INVAL)?;
+    // `openat2` rejects an empty path.
     let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     rustix::fs::openat2(top, below, FOLDER, Mode::empty(), resolve)
@@ -84,6 +87,7 @@ fn name_by_name(top: OwnedFd, real: &Path) -> Result<OwnedFd, Errno> {
 /// Returns the real path of a handle that was opened at `expected`. It must be the same path, perhaps in another
 /// spelling.
 pub(super) fn place_of(file: impl AsFd, expected: &Path) -> Result<PathBuf, OpenFailure> {
+    // Some systems report no path of a handle. The other checks of the opened file must suffice there.
     let here = real_path(file).unwrap_or_else(|| expected.to_owned());
     if here == expected || key_of(&here) == key_of(expected) { Ok(here) } else { Err(OpenFailure::Changed) }
 }

@@ -56,6 +56,7 @@ impl Whole<'_> {
         if let Some(file) = nameless(folder, mode) {
             self.fill(&file)?;
             let is_new = matches!(over, Over::Nothing);
+            // A link fails if the name exists, so a file that must be new needs no temporary name.
             match link(&file, folder, if is_new { name } else { beside }) {
                 Ok(()) if is_new => return Ok(()),
                 Ok(()) => return take_name(&Beside(folder, beside), name, over),
@@ -66,6 +67,7 @@ impl Whole<'_> {
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(folder, beside, flags, mode)?);
+        // Create the guard before the content is written, so that a failed write leaves no file.
         let beside = Beside(folder, beside);
         self.fill(&file)?;
         take_name(&beside, name, over)
@@ -76,6 +78,8 @@ impl Whole<'_> {
         if let Some(permissions) = self.permissions {
             file.set_permissions(Permissions::from_mode(permissions.as_raw_mode()))?;
         }
+        // Flush before the file gets its name: otherwise a crash could leave the name with incomplete
+        // content.
         Ok(file.sync_data()?)
     }
 }
@@ -92,6 +96,7 @@ fn nameless(folder: &OwnedFd, mode: Mode) -> Option<File> {
         rustix::fs::openat(folder, ".", OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC, mode).ok()?;
     let file = File::from(file);
     let id = |found: rustix::fs::Stat| (found.st_dev, found.st_ino);
+    // The file gets its name through `/proc`, which may be missing or may belong to another PID namespace.
     let found = rustix::fs::statat(rustix::fs::CWD, path_of(&file), AtFlags::empty()).ok()?;
     (id(found) == id(rustix::fs::fstat(&file).ok()?)).then_some(file)
 }

@@ -55,6 +55,7 @@ pub(super) fn remove_all(
         };
         let path = last.path.join(OsStr::from_bytes(name.to_bytes()));
         let status = match rustix::fs::statat(&last.folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            // Another program removed the name first.
             Err(Errno::NOENT) => continue,
             status => status?,
         };
@@ -81,6 +82,7 @@ fn enter(policy: &PathPolicy, above: &OwnedFd, name: CString, path: PathBuf) -> 
         }
         opened => opened?,
     };
+    // List all names before the first removal: removing entries while a folder is read may skip others.
     let mut ahead = Vec::new();
     for entry in Dir::read_from(&folder)? {
         let entry = entry?;
@@ -102,6 +104,8 @@ fn open_below(above: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
             opened => return opened,
         }
     }
+    // `openat` does not reject mount points, so compare devices. This does not detect a bind mount of the
+    // same file system.
     let folder = rustix::fs::openat(above, name, READABLE, Mode::empty())?;
     let device = |folder: &OwnedFd| rustix::fs::fstat(folder).map(|status| status.st_dev);
     if device(&folder)? == device(above)? { Ok(folder) } else { Err(Errno::XDEV) }

@@ -26,6 +26,7 @@ static REPLACING: [Mutex<()>; STRIPES] = [const { Mutex::new(()) }; STRIPES];
 /// Waits until no other replacement of this process runs in the folder, under any of the folder's names. Thus no
 /// replacement sees content that another one is about to revert.
 pub(super) fn one_at_a_time(folder: impl AsFd) -> Result<MutexGuard<'static, ()>, Errno> {
+    // Folders with equal remainders share a lock, which only delays them.
     let number = rustix::fs::fstat(folder)?.st_ino;
     let stripe = usize::try_from(number % STRIPES as u64).unwrap_or_default();
     Ok(REPLACING[stripe].lock().unwrap_or_else(PoisonError::into_inner))
@@ -78,6 +79,7 @@ fn rename_to_expected(
 ) -> Result<(), OpenFailure> {
     use rustix::fs::{RenameFlags, renameat_with};
     let exchange = || renameat_with(folder, part, folder, name, RenameFlags::EXCHANGE);
+    // Read the identity of the new file now, to recognise the file after a second exchange.
     let ours = rustix::fs::statat(folder, part, AtFlags::SYMLINK_NOFOLLOW)?;
     match exchange() {
         Ok(()) => {}

@@ -244,6 +244,7 @@ fn floor_boundary(line: &[u8], place: usize) -> usize {
         return line.len();
     }
     let is_inside = |place: &usize| line.get(*place).is_some_and(|byte| (0x80..0xC0).contains(byte));
+    // A UTF-8 character has at most four bytes, so it begins at most three bytes earlier.
     (place.saturating_sub(3)..=place).rev().find(|place| !is_inside(place)).unwrap_or(place)
 }
 
@@ -252,6 +253,7 @@ fn shown(line: &[u8], start: usize, most: usize) -> String {
     if line.len() <= most {
         return String::from_utf8_lossy(line).into_owned();
     }
+    // Begin a quarter of the shown text before the match, or earlier near the end of the line.
     let from = floor_boundary(line, start.saturating_sub(most / 4).min(line.len() - most));
     let to = floor_boundary(line, from + most);
     let part = String::from_utf8_lossy(line.get(from..to).unwrap_or_default()).into_owned();

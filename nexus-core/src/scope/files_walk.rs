@@ -170,11 +170,14 @@ impl<'w> Walker<'w> {
             "/" => "/".to_owned(),
             folder => format!("{folder}/"),
         };
+        // Insert in reverse order, because `ahead` is a stack.
         for FolderEntry { name, kind } in first.into_sorted_vec().into_iter().rev() {
             let is_entered = kind == EntryKind::Folder && !self.options.not_entered.contains(&name);
             let entry = WalkEntry { path: format!("{inside}{name}"), kind };
             self.ahead.push(Ahead { entry, depth: depth + 1, is_entered });
         }
+        // At most `most` further entries are returned. The front of the stack comes last, so dropping it
+        // bounds the memory.
         let too_many = self.ahead.len().saturating_sub(most);
         self.is_cut |= too_many > 0;
         self.ahead.drain(..too_many);

@@ -163,6 +163,7 @@ fn root_of(root: &Path) -> Result<PathBuf, ScopeError> {
     if !root.is_absolute() {
         return Err(wrong("is not absolute; relative paths are not supported here"));
     }
+    // All later checks compare real paths, so resolve the links in the root now.
     let real = fs::canonicalize(root).map_err(|error| wrong(&format!("cannot be used: {error}")))?;
     if !real.is_dir() {
         return Err(wrong("is no folder"));

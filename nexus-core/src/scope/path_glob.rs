@@ -54,10 +54,12 @@ impl PathGlob {
 fn set_below(rule: &str, root: &str, fold: fn(&str) -> String) -> Result<GlobSet, String> {
     let text = rule.strip_suffix('/').unwrap_or(rule);
     let text = text.strip_prefix("./").unwrap_or(text);
+    // Fold the rule first, because the rewritten glob contains classes of bytes.
     let below = glob_of_characters(&fold(text))?;
     let text = if text.starts_with('/') || text.starts_with("**/") {
         below
     } else if text.contains('/') || text == "**" {
+        // Characters of the root's path must not act as a glob.
         format!("{}/{below}", globset::escape(&fold(root)))
     } else {
         format!("**/{below}")

@@ -50,7 +50,9 @@ pub fn folded_name(name: &str) -> String {
 pub fn is_dot_git(name: &[u8]) -> bool {
     // Use the valid parts of a name that is not Unicode.
     let text: String = name.utf8_chunks().map(|chunk| chunk.valid()).collect();
+    // `git~1` is the short name that NTFS gives to `.git`.
     let is = |name: &str| matches!(folded_name(name).as_str(), ".git" | "git~1");
+    // NTFS takes text after a colon as the name of a stream.
     let stem = |part: &str| is(part.split(':').next().unwrap_or_default());
     is(&text) || text.split('\\').any(stem)
 }

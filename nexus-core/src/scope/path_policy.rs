@@ -67,6 +67,7 @@ impl PathPolicy {
     pub(super) fn judge(&self, walked: &Walked, access: PathAccess) -> Result<(), String> {
         let is_granted = |access| self.grants(access).any(|grant| walked.path.starts_with(grant));
         // Writable paths are also readable.
+        // Check this first: a path out of scope gets the same denial for every target, so it reveals nothing.
         if !is_granted(PathAccess::Read) {
             return Err(self.outside(access));
         }
@@ -82,6 +83,7 @@ impl PathPolicy {
         let protected = self.protected();
         let spot = walked.path_identity();
         for place in &protected {
+            // A mount can give a protected file a second path, so compare device and inode number too.
             let is_it = place.identity.is_some_and(|identity| walked.identities.contains(&identity));
             if is_it || spot.is_below(&place.spot) {
                 return Err(kept_off(place.rule));
@@ -98,6 +100,8 @@ impl PathPolicy {
             if let Some(place) = protected.iter().find(|place| place.spot.is_below(&spot)) {
                 return Err(holds_protected(place.rule));
             }
+            // Rules with a plain path were compared above. A glob can match any name in the folder, so search
+            // it.
             if walked.kind == PathKind::Folder && self.rules.has_globs() {
                 self.search(&walked.path, &protected)?;
             }
@@ -109,8 +113,10 @@ impl PathPolicy {
     /// file written there, such as a hook, runs outside of every sandbox, and no commit includes it.
     fn is_in_repository(&self, walked: &Walked) -> bool {
         let tops = || std::iter::once(&self.root).chain(&self.write);
+        // A link on the way may have the name too.
         let mut places = walked.passed.iter().chain([&walked.path]);
         places.any(|place| {
+            // The host chose the names of the root and of the folders above it, so they do not count.
             let below = tops().find_map(|top| place.strip_prefix(top).ok());
             below.is_some_and(|below| below.iter().any(|name| is_dot_git(name.as_encoded_bytes())))
         })
@@ -168,6 +174,7 @@ impl PathPolicy {
 
     /// Returns the present positions of protected paths: each as written, and its target.
     fn protected(&self) -> Vec<Protected<'_>> {
+        // Resolve the paths of the rules now, because links on them may have changed since the last check.
         let found = self.rules.paths().filter_map(|(rule, path)| {
             let walked = walk(path).ok()?;
             Some(Protected { rule, spot: walked.path_identity(), identity: walked.identity() })

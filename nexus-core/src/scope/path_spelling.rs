@@ -30,11 +30,13 @@ pub(super) fn spelling(path: &str) -> Result<(), String> {
 /// Source: "Naming Files, Paths, and Namespaces" of its documentation.
 fn is_special_on_windows(name: &str) -> bool {
     let is_drive = name.len() == 2 && name.ends_with(':');
+    // Windows ignores extensions of devices: `NUL.txt` is the device `NUL`.
     let stem = name.split('.').next().unwrap_or(name).trim_end().to_ascii_uppercase();
     let is_device = matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$")
         || stem
             .strip_prefix("COM")
             .or(stem.strip_prefix("LPT"))
+            // Windows accepts superscript digits too, as in `COM¹`, so any character counts.
             .is_some_and(|rest| rest.chars().count() == 1);
     let trimmed = !matches!(name, "." | "..") && name.ends_with(['.', ' ']);
     (name.contains(':') && !is_drive) || is_device || trimmed

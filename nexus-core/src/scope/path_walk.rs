@@ -135,6 +135,8 @@ impl Walk {
     /// Inserts the names of `path` before the remaining ones.
     fn turn_to(&mut self, path: &Path) {
         if path.is_absolute() {
+            // An absolute link target continues at the root, so the names so far are not part of the real
+            // path.
             self.here = path.ancestors().last().unwrap_or(path).to_owned();
             self.trail.clear();
         }
@@ -163,6 +165,7 @@ impl Walk {
             }
         }
         if name == ".." {
+            // `here` contains no links, so its parent by name is its real parent.
             self.here.pop();
             self.trail.pop();
             return Ok(());

@@ -96,6 +96,8 @@ impl<'s> Permit<'s> {
                 asked.catch_unwind().await.unwrap_or_else(panicked)
             }
             Answerer::Session(session) => {
+                // Create the guard before the call: a call whose future is dropped may have run, so it
+                // counts.
                 let left = LeftToOther::new(audit_log, &definition);
                 let asked = AssertUnwindSafe(async move { session.call(call).await });
                 let answered = asked.catch_unwind().await.unwrap_or_else(panicked);
@@ -109,6 +111,7 @@ impl<'s> Permit<'s> {
             }
             return Ok(result);
         }
+        // Another submission was first, so this answer comes too late.
         if definition.terminal && !audit_log.hand_in() {
             return Ok(ToolResult::error(Denial::Closed.to_string()));
         }

@@ -49,8 +49,11 @@ impl RuleSet {
             return Some(&ready.rule);
         }
         let globs = || self.rules.iter().filter_map(|ready| Some((&ready.rule, ready.glob.as_ref()?)));
+        // Without globs, do not build the texts below.
         globs().next()?;
         let (mut plain, mut loose, mut is_above) = (String::new(), String::new(), true);
+        // Match the globs against every folder above the path too, because a rule protects everything below
+        // its matches.
         for (index, (name, key)) in names(path).zip(&key).enumerate() {
             plain = plain + "/" + &name;
             loose = loose + "/" + key;

@@ -164,6 +164,7 @@ impl Session {
         tools: Arc<dyn ToolRouter>,
         bounds: SessionBounds,
     ) -> Arc<Self> {
+        // Copy the list only if the scope removes a tool: sessions of one router otherwise share it.
         let mut definitions = tools.shared_definitions();
         if !definitions.iter().all(|tool| scope.allows_tool(&tool.name)) {
             definitions = definitions.iter().filter(|tool| scope.allows_tool(&tool.name)).cloned().collect();
@@ -227,6 +228,7 @@ impl Session {
             withdrawn: Mutex::new(self.withdrawn().clone()),
             audit_log: Arc::new(AuditLog::below(&self.audit_log, tool_calls)),
             approver: approver.or(self.approver.as_ref()).cloned(),
+            // Each turn has its own lent credentials, so it has its own redactor.
             redactor: Redactor::default(),
             running: RwLock::default(),
         })
@@ -352,6 +354,7 @@ impl Session {
     /// need not wait: see [`batches`](crate::harness::batches). A tool that hangs delays the submission of an answer until a time
     /// limit ends the turn; a tool that calls its own session may wait for itself.
     pub async fn in_order(&self, tool: &str) -> CallPlace<'_> {
+        // Tokio's lock is fair: a waiting terminal call also delays the calls that arrive after it.
         let running = match self.is_terminal(tool) {
             true => Either::Right(self.running.write().await),
             false => Either::Left(self.running.read().await),
@@ -428,6 +431,8 @@ impl Session {
             return self.leave_to_other(tool, arguments, definition);
         }
         let counts = Counts::of(definition);
+        // Judge the call before `settle` locks the log, because the checks read the disk and run the caller's
+        // code.
         let judged = match (definition, flaw) {
             (Some(_), Some(flaw)) => Err(Denial::Unfit { tool: tool.to_owned(), problem: flaw.to_owned() }),
             (Some(definition), None) => self.permit(Cow::Borrowed(definition), arguments),
@@ -492,6 +497,7 @@ impl Session {
             }
             _ => return Err(Denial::NotAnObject { tool: tool.to_owned(), problem: None }),
         };
+        // Replace each path by its real path, so that the tool opens the file that was checked.
         for path in &definition.paths {
             let mut check = |given: &str| {
                 let checked = self.scope.check_path(given, path.access)?;
@@ -542,6 +548,7 @@ impl Session {
                 Ok(checked) => (Ok(()), Some(checked)),
                 Err(denial) => (Err(denial), None),
             };
+            // `settle` allowed this submission, so it does not count as refused yet.
             if answer.is_err() && is_terminal {
                 self.audit_log.refuse_submission();
             }
@@ -558,6 +565,7 @@ impl Session {
     /// [`Denial::NotApproved`], and [`Denial::Closed`] if the session has ended.
     pub async fn approve(&self, mut request: ApprovalRequest) -> Result<(), Denial> {
         request.participant = self.participant.clone();
+        // Redact before the decision is recorded and before the host sees the request.
         if let Some(tool) = self.redactor.without_secrets(&request.tool) {
             request.tool = tool;
         }
@@ -612,6 +620,7 @@ impl Session {
     async fn ask(&self, request: ApprovalRequest) -> Result<(), Denial> {
         let tool = request.tool.clone();
         if let Some(remote) = self.remote_session() {
+            // The transport is the host's code. A panic in it denies the call and does not end the turn.
             let asked = AssertUnwindSafe(async move { remote.approve(request).await }).catch_unwind();
             return asked
                 .await
@@ -659,6 +668,7 @@ impl Session {
 
     /// Returns the tools that are not withdrawn.
     fn offered(&self) -> impl Iterator<Item = &ToolDefinition> + Clone {
+        // Copy the names, so that the lock ends before the iteration begins.
         let withdrawn = self.withdrawn().clone();
         self.definitions().iter().filter(move |tool| !withdrawn.contains(&tool.name))
     }

@@ -57,6 +57,7 @@ impl PathPolicy {
     pub(super) fn check_slices(&self, slices: &[WriteSlice]) -> Result<(), ScopeError> {
         let mut pieces: Vec<SlicePath<'_>> = Vec::new();
         for slice in slices {
+            // Paths of one slice may overlap. Only paths of earlier slices are compared.
             let own = pieces.len();
             for path in self.slice(&slice.paths, Some(&slice.name))? {
                 let piece = SlicePath::new(slice, path);

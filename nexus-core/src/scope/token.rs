@@ -42,6 +42,8 @@ impl SessionToken {
     /// Compares two tokens in a time that depends only on the length of `other`.
     pub fn is(&self, other: &Self) -> bool {
         let (own, other) = (self.expose().as_bytes(), other.expose().as_bytes());
+        // Copy the given text into a buffer of the token's length, because `ct_eq` returns early for
+        // different lengths.
         let mut shown = zeroize::Zeroizing::new(vec![0; own.len()]);
         shown.iter_mut().zip(other).for_each(|(place, byte)| *place = *byte);
         (own.ct_eq(&shown) & own.len().ct_eq(&other.len())).into()

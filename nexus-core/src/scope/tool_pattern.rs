@@ -46,6 +46,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
             }
             _ => match last_star {
                 Some((star, taken)) => {
+                    // Earlier stars need no other match, so the time is at most the product of both lengths.
                     last_star = Some((star, taken + 1));
                     at = star + 1;
                     seen = taken + 1;

@@ -134,6 +134,7 @@ impl<'s> ApplicableSchemas<'s> {
                 Some(fields) if !is_any => found.extend(fields.get(&key)),
                 _ => found.extend(all("properties")),
             }
+            // Patterns are not evaluated: each of them may match the key.
             found.extend(all("patternProperties"));
             found.extend(schema.get("additionalProperties"));
             found.extend(schema.get("unevaluatedProperties"));

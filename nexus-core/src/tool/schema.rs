@@ -78,6 +78,7 @@ fn admits_object(schema: &Value, root: &Value, depth: usize) -> bool {
     let Some(object) = schema.as_object() else {
         return schema.as_bool() != Some(false);
     };
+    // Accept a deeper schema, because the arguments of every call are checked anyway.
     let Some(depth) = depth.checked_sub(1) else { return true };
     let inside = |schema: &Value| admits_object(schema, root, depth);
     let branches = |keyword: &str| object.get(keyword).and_then(Value::as_array);

@@ -82,6 +82,7 @@ impl<T> Submission<T> {
     ///
     /// The reason for the model: the message of the check, or that a value was already submitted.
     pub fn hand_in(&self, value: T) -> Result<(), String> {
+        // Run the caller's check before the lock, because it may be slow or may use this value.
         if let Some(check) = &self.check {
             check(&value)?;
         }

@@ -79,6 +79,7 @@ impl Toolbox {
             Ok(tool) => {
                 self.places.insert(name, self.tools.len());
                 self.tools.push(tool);
+                // Drop the shared definitions, because they lack the new tool.
                 self.shared.take();
             }
             Err(reason) => self.quarantined.push(Quarantined { name, reason }),

@@ -113,6 +113,7 @@ impl OutputSchema {
                 None => Err(error),
             })
         };
+        // Read the whole text first, because an answer may quote an end mark of thinking.
         let value = read(answer)
             .or_else(|error| after_thinking(answer).find_map(|answer| read(answer).ok()).ok_or(error));
         let value = value.map_err(|error| OutputProblem::NotJson { reason: error.to_string() })?;

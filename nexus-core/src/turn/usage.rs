@@ -57,6 +57,7 @@ impl Usage {
 fn sum(left: Option<u64>, right: Option<u64>) -> Option<u64> {
     match (left, right) {
         (Some(left), Some(right)) => Some(left.saturating_add(right)),
+        // An unknown part counts as zero, unless both parts are unknown.
         (one, other) => one.or(other),
     }
 }

@@ -86,6 +86,7 @@ impl<'a> FileCheck<'a> {
     fn backends(&mut self) {
         for custom in &self.sources.custom {
             let vendor = custom.vendor.clone().map(|vendor| self.vendor(vendor));
+            // The entry is shared, so replace it only if an earlier backend spells its vendor in another way.
             let entry = match custom.backend() {
                 Some(backend) if vendor != custom.vendor => Arc::new(ConfiguredBackend {
                     id: custom.id.clone(),
@@ -324,6 +325,7 @@ impl<'a> FileCheck<'a> {
         };
         let written = self.written.sections.iter().find(|(name, _)| *name == pools.name());
         match written {
+            // An error with a path lies in the section, which all pooled backends share, so report it once.
             Some((name, node)) if section.is_some() && !error.path.is_empty() => {
                 self.refused_sections.insert(name);
                 self.report.add(node.position_of(&error.path), format!("{name}: {error}"));
@@ -526,6 +528,7 @@ impl<'a> FileCheck<'a> {
         let mut nameless = Vec::new();
         for backend in &binding.chain {
             let entry = self.backends.get(backend);
+            // A name for the group takes precedence over a name for the vendor.
             let vendor = entry.and_then(|entry| entry.vendor.as_ref()).filter(|_| binding.model.is_none());
             let own = named(&|key| key == backend.as_str());
             let own = own.or_else(|| named(&|key| vendor.is_some_and(|vendor| is_same_vendor(vendor, key))));
@@ -561,6 +564,7 @@ impl<'a> FileCheck<'a> {
                     seats.push(PanelSeat { binding, lens });
                 }
             }
+            // Faults of seats were already reported, so judge only complete panels.
             if !seats.is_empty() && seats.len() == panel.seats.len() {
                 self.spread(key, panel, &seats);
             }

@@ -47,6 +47,7 @@ impl ConfigError {
     }
 
     pub(crate) fn problems(mut problems: Vec<Problem>) -> Self {
+        // The checks do not run in the order of the file, and two of them may find the same fault.
         problems.sort_by_key(|problem| problem.position);
         problems.dedup();
         Self { path: None, cause: LoadFailure::Problems(problems) }

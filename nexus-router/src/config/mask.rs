@@ -29,6 +29,7 @@ pub(crate) fn masked_line(lines: &[&str], index: usize) -> String {
     }
     let folded = line.to_ascii_lowercase();
     let secret = ["headers"].iter().chain(&SECRET_KEYS).filter_map(|key| end_of_key(&folded, key)).min();
+    // A line may have several such keys. Mask everything from the first one on.
     let secret = VARIABLE_KEYS
         .iter()
         .filter_map(|key| end_of_key(&folded, key))
@@ -46,6 +47,7 @@ pub(crate) fn masked_line(lines: &[&str], index: usize) -> String {
 fn is_under_headers(lines: &[&str], index: usize) -> bool {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let Some(mut inner) = lines.get(index).map(|line| indent(line)) else { return false };
+    // In block style, the parents are the earlier lines with less indentation.
     for line in lines.iter().take(index).rev().filter(|line| !line.trim().is_empty()) {
         if indent(line) < inner {
             inner = indent(line);

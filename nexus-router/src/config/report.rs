@@ -48,6 +48,7 @@ impl FoundProblems {
         valid: impl IntoIterator<Item = &'a str>,
     ) -> Option<String> {
         let mut valid: Vec<&str> = valid.into_iter().collect();
+        // Names can come from several sources, so sort them and remove repetitions.
         valid.sort_unstable();
         valid.dedup();
         let suggestion = nearest(word, valid.iter().copied());

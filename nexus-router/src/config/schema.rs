@@ -417,6 +417,7 @@ fn budget(key: &MappingKey, node: &Node, report: &mut FoundProblems) -> Option<S
     let keys: Vec<_> = BUDGET_KEYS.iter().copied().chain(subjects).collect();
     let fields = MappingFields::of(node, "a budget", &keys, report)?;
     let Some(period) = fields.text("per", report) else {
+        // A `per` that is not text was already reported.
         if fields.key_position("per").is_none() {
             report.add(key.position, "a budget needs `per`: hour, day or month");
         }

@@ -40,6 +40,7 @@ pub(crate) fn names_are_known(
                 match properties.get(&key.text) {
                     Some(property) => {
                         let what = format!("{what}.{}", key.text);
+                        // Check every setting, so that one load reports all unknown names.
                         all_known &= names_are_known(value, property, &what, &[], report);
                     }
                     None if is_closed => {

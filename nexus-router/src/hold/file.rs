@@ -184,6 +184,7 @@ impl HoldFolder {
                 Err(ReadFailure::Garbage(_)) => {}
             }
         }
+        // Take the file lock before the `turn` mutex, as `swap` does.
         let lock = self.lock();
         let _turn = self.turn();
         match self.read_or_mend(lock.as_ref()) {
@@ -249,6 +250,7 @@ impl HoldFolder {
                 Ok(None) => {}
                 Err(error) => {
                     self.warn(&error);
+                    // Without a usable folder, the claim counts within this process only.
                     return Some(here);
                 }
             }
@@ -289,6 +291,7 @@ impl HoldFolder {
         let mut bytes = Vec::new();
         for most in MAX_REASON_BYTES {
             for StoredHold { hold, .. } in &mut content.holds {
+                // The lock of the slot shows a probe. A stored flag would outlive a killed process.
                 hold.probing = false;
                 hold.reason.truncate(hold.reason.floor_char_boundary(most));
             }

@@ -65,6 +65,7 @@ impl HoldStore for MemoryHoldStore {
         if held.by_backend.get(backend).map(|stored| stored.revision) != expected {
             return Ok(false);
         }
+        // Revisions never repeat, so a swap detects a hold that was removed and armed again.
         held.last += 1;
         let revision = Revision(held.last);
         match hold {

@@ -52,6 +52,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(1
 
 /// Implements [`HoldStore::wait_for`] for a store that does not announce released slots.
 pub(super) async fn pause(tries: u32) {
+    // Bound the exponent, so that the shift cannot overflow.
     tokio::time::sleep(PAUSES[0].saturating_mul(1 << tries.min(10)).min(PAUSES[1])).await;
 }
 

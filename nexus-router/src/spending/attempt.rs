@@ -82,6 +82,7 @@ impl SpendingAttempt<'_> {
         let backend = self.entry.turn().backend.clone();
         self.spending.book.end(self.entry, end).await;
         let is_uncounted = self.is_bounded_in_usd && cost.is_none() && usage.total_tokens().is_some();
+        // Lock only after the await, because the guard of this mutex must not live across it.
         let mut unpriced = self.spending.unpriced.lock().unwrap_or_else(PoisonError::into_inner);
         (is_uncounted && unpriced.insert(backend.clone())).then(|| {
             format!("the cost of turns on {backend} is unknown: budgets count them in tokens and turns alone, not in dollars")

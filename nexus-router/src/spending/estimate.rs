@@ -27,6 +27,7 @@ pub(super) fn estimate(lines: &[SpendingLine], turn: &PlannedTurn) -> SpendingAm
 /// Returns the value that four of five do not exceed.
 fn most<T: Copy>(mut values: Vec<T>, order: fn(&T, &T) -> std::cmp::Ordering) -> Option<T> {
     values.sort_by(order);
+    // Round up, so that a single turn is its own estimate.
     let rank = (values.len() * 4).div_ceil(5);
     values.get(rank.checked_sub(1)?).copied()
 }

@@ -293,6 +293,8 @@ impl BookFolder {
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.warn(&error),
                 appended => drop(appended?),
             }
+            // Remove the reservation after its line is written. After a crash in between, `lose` finds the
+            // line by its id.
             let _ = fs::remove_file(self.reservation(&entry.id));
             unsaved.remove(0);
         }
@@ -329,6 +331,7 @@ impl BookFolder {
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
+            // Check the lock before the content: the file of a turn that has ended changes no more.
             let is_running = FileLock::is_locked(&path)?;
             let content = read_bounded(&path, MAX_RESERVATION_BYTES).unwrap_or_default();
             let reservation =
@@ -360,6 +363,7 @@ impl BookFolder {
             self.log().append(&line)?;
             self.shorten()?;
         }
+        // Remove the file last: after a crash in between, the search by id prevents a second line.
         fs::remove_file(path)
     }
 

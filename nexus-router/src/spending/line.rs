@@ -166,6 +166,7 @@ impl SpendingLine {
     ) -> Self {
         // A negative or infinite cost counts as unknown, because it would enlarge a budget.
         let cost = cost.filter(|cost| cost.usd.0.is_finite() && cost.usd.0 >= 0.0);
+        // Tokens from the cache have a field of their own.
         let mut uncached = *usage;
         uncached.cache_read_tokens = None;
         Self {

@@ -35,6 +35,7 @@ pub(super) fn period_at<Z: TimeZone>(period: BudgetPeriod, now: SystemTime, zone
         }
     };
     let start = beginning(first, zone).unwrap_or(now);
+    // A zone can skip a whole day, for example when it moves across the date line.
     let end = next.and_then(|next| beginning(next, zone)).unwrap_or(start + Duration::from_secs(24 * HOUR));
     start..end
 }

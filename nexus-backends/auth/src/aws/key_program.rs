@@ -89,6 +89,7 @@ pub(super) fn words(command: &str) -> Option<Vec<String>> {
             (Some('"'), '\\') => {
                 let next = letters.next()?;
                 let word = word.get_or_insert_default();
+                // In double quotes, a backslash escapes only a quotation mark or itself.
                 if !matches!(next, '"' | '\\') {
                     word.push('\\');
                 }

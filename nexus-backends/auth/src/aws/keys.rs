@@ -149,6 +149,7 @@ impl AwsKeys {
         if let Some(printed) = printed.as_ref().filter(is_usable) {
             return Ok(printed.key.clone());
         }
+        // Count the lifetime from before the run, which can only underestimate it.
         let at = SystemTime::now();
         let output = Self::program(place, words).output().await.map_err(|reason| self.unreadable(reason))?;
         let key = key_of(&output).map_err(|reason| {

@@ -78,6 +78,7 @@ pub fn sign(
     instructions.apply_to_request_http1x(request);
     for name in ["authorization", "x-amz-security-token"] {
         if let Some(value) = request.headers_mut().get_mut(name) {
+            // `Debug` of the headers then hides these values.
             value.set_sensitive(true);
         }
     }

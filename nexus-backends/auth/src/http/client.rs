@@ -91,6 +91,7 @@ impl ClientPlan {
         let builder = Client::builder()
             .tls_backend_preconfigured(self.tls(speaks_tls || self.proxies.is_tls())?)
             .http1_only()
+            // A redirect could send a token to another server, and a retry could spend it twice.
             .redirect(redirect::Policy::none())
             .retry(reqwest::retry::never())
             .connect_timeout(self.connect_timeout)
@@ -139,6 +140,7 @@ fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String>
     if authorities.is_empty() {
         return Err("it contains no certificate in PEM".into());
     }
+    // Adding to a store validates a certificate, so that a faulty file is reported with its path.
     let mut store = RootCertStore::empty();
     for authority in &authorities {
         store.add(authority.clone()).map_err(|error| {

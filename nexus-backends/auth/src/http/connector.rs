@@ -72,9 +72,11 @@ impl Connector {
     async fn dial(&self, server: &Uri, proxy: Option<&Intercept>) -> Result<Stream, BoxError> {
         let mut dialer = self.dialer.clone();
         let Some(proxy) = proxy else { return dialer.call(server.clone()).await };
+        // Without TLS the proxy itself forwards the request, so no tunnel is necessary.
         if server.scheme() != Some(&Scheme::HTTPS) {
             return dialer.call(proxy.uri().clone()).await;
         }
+        // TLS passes through a tunnel, so the proxy cannot read it.
         let mut tunnel = Tunnel::new(proxy.uri().clone(), dialer.clone());
         if let Some(authorization) = proxy.basic_auth() {
             tunnel = tunnel.with_auth(authorization.clone());
@@ -88,6 +90,7 @@ impl Connector {
 /// address that never answers leaves time for the next one.
 fn tcp<R>(resolver: R, timeout: Duration) -> HttpConnector<R> {
     let mut tcp = HttpConnector::new_with_resolver(resolver);
+    // The connector also dials for TLS, whose URIs have another scheme.
     tcp.enforce_http(false);
     tcp.set_connect_timeout(Some(timeout));
     tcp.set_nodelay(true);

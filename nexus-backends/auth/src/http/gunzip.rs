@@ -30,10 +30,12 @@ impl Gunzip {
     pub(super) fn next(&mut self) -> io::Result<Option<Bytes>> {
         while !self.packed.is_empty() {
             let taken = self.decoder.write(&self.packed)?;
+            // Without progress the loop would never end.
             if taken == 0 {
                 return Err(io::ErrorKind::InvalidData.into());
             }
             self.packed.advance(taken);
+            // Flush, so that a stream's events are visible before the body ends.
             self.decoder.flush()?;
             let decoded = std::mem::take(self.decoder.get_mut());
             if !decoded.is_empty() {

@@ -135,6 +135,7 @@ impl HttpProblem {
         }
         match io.map(io::Error::kind) {
             Some(io::ErrorKind::TimedOut) => Self::ConnectTimeout,
+            // With a proxy, the failed connection is that to the proxy or through it.
             _ if is_proxied => Self::Proxy,
             _ if is_unresolved => Self::Name,
             Some(io::ErrorKind::ConnectionRefused) => Self::ConnectionRefused,
@@ -157,6 +158,7 @@ impl HttpProblem {
     /// Classifies a failure within a response body.
     pub fn in_answer(error: &(dyn Error + 'static)) -> Self {
         match (cause::<hyper::Error>(error), cause::<io::Error>(error).map(io::Error::kind)) {
+            // `hyper` reads the body, so an error without a cause of it comes from the decoder.
             (None, _) => Self::Undecodable,
             (Some(_), Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData)) => {
                 Self::UnreadableFraming

@@ -54,10 +54,12 @@ impl ServerClient {
     /// is not HTTP.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response<IncomingBody>, HttpError> {
         let mut request = self.addressed(request);
+        // The server may have closed an idle connection. Try the next one only if the request was not sent.
         while let Some(kept) = self.pool.take() {
             match kept.exchange(request).await {
                 Ok((answer, connection)) => return Ok(self.decoded(answer, connection)),
                 Err(mut failed) => match failed.take_message() {
+                    // `hyper` returns the request only if no byte of it was written, so sending it again is safe.
                     Some(unsent) => request = unsent,
                     None => return Err(lost(failed.into_error())),
                 },
@@ -77,6 +79,7 @@ impl ServerClient {
         if let Some(host) = &self.host {
             head.headers.entry(HOST).or_insert_with(|| host.clone());
         }
+        // Over plain HTTP, a proxy needs the whole address. Every other request contains only the path.
         match &self.proxy {
             Some(proxy) if self.server.scheme() != Some(&Scheme::HTTPS) => {
                 if let Some(authorization) = proxy.basic_auth() {
@@ -96,6 +99,7 @@ impl ServerClient {
         let (mut head, incoming) = answer.into_parts();
         let is_packed = head.headers.get(CONTENT_ENCODING).is_some_and(is_gzip);
         if is_packed {
+            // Both headers describe the compressed body.
             head.headers.remove(CONTENT_ENCODING);
             head.headers.remove(CONTENT_LENGTH);
         }

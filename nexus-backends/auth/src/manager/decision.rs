@@ -66,6 +66,7 @@ impl TokenRequest {
         }
         match &stored.refused {
             None if is_renewable => RefreshDecision::Refresh,
+            // A login that cannot be refreshed works until its access token expires.
             _ if is_alive(login, now) => RefreshDecision::UseCurrent,
             None => RefreshDecision::Ended("it has expired and has no refresh token".to_owned()),
             Some(reason) => RefreshDecision::Ended(reason.clone()),

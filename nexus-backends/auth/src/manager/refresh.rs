@@ -102,6 +102,7 @@ impl Refresh {
                 managed.shared.begin_pause(&failure);
                 let error = failure.at(managed.place());
                 let outcome = managed.without_refresh(&request, &stored, error);
+                // Both drops access the disk, so they run on a blocking thread.
                 let given_up = move || {
                     drop((pending, lock));
                     Ok(())
@@ -118,6 +119,7 @@ fn prepare(managed: &ManagedLogin, request: &TokenRequest, held: HeldLock) -> Re
     let store = &*managed.store;
     let lock = match held {
         HeldLock::Lock(lock) => lock,
+        // The pending login replaces a login whose token is spent, so write it before the store is read.
         HeldLock::WithPendingWrite(pending_write) => match pending_write.save() {
             Ok(lock) => lock,
             Err(failed) => {
@@ -127,6 +129,7 @@ fn prepare(managed: &ManagedLogin, request: &TokenRequest, held: HeldLock) -> Re
             }
         },
     };
+    // Complete an interrupted write first, so that the newest login is read.
     let recovered = recover(store);
     let stored = match read(store) {
         Ok(Some(stored)) => managed.shared.with_known_refusal(stored),
@@ -136,12 +139,14 @@ fn prepare(managed: &ManagedLogin, request: &TokenRequest, held: HeldLock) -> Re
     if let Some(settled) = managed.settle(request, &stored) {
         return RereadOutcome::Done(Some(settled));
     }
+    // A failed recovery prevents only a refresh. A valid token was already lent above.
     let pending = match recovered.and_then(|()| catching_panics(store, TokenStore::prepare)) {
         Ok(pending) => pending,
         Err(error) => {
             return RereadOutcome::Done(Some(managed.without_refresh(request, &stored, unusable(error))));
         }
     };
+    // Check directly before the token is spent, because the lock file may have been removed.
     if !lock.is_held() {
         return RereadOutcome::Done(None);
     }
@@ -286,8 +291,11 @@ async fn note_refusal(
 ) -> Result<Option<Credential>, CredentialError> {
     let (store, token, why) = (Arc::clone(&managed.store), spent.login.refresh_token.clone(), reason.clone());
     let found = on_blocking_thread(managed.place(), move || {
+        // The closure owns the lock and releases it after the write.
         let _held_until_it_is_written = lock;
         let there = read(&*store)?;
+        // Record the refusal only for the refused token, because another program may have written a new
+        // login.
         if let Some(there) = there.as_ref().filter(|there| there.login.refresh_token == token) {
             let mut noted = there.clone();
             noted.generation = there.generation.saturating_add(1);
@@ -309,6 +317,7 @@ async fn note_refusal(
         Ok(Some(_)) => managed.without_refresh(&request, &spent, error),
         Err(unnoted) => {
             tracing::warn!(login = managed.sign_in.name(), error = %unnoted, "a refusal could not be recorded");
+            // Remember the refusal in memory, so that this process does not send the token again.
             if let Some(token) = spent.login.refresh_token.clone() {
                 managed.shared.remember_refusal(token, reason);
             }

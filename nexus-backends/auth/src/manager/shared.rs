@@ -127,6 +127,7 @@ impl SharedState {
         let try_once = move || {
             let _in_flight = in_flight;
             match shared.take_pending_write().map(PendingWrite::save) {
+                // The lock is released here, after the login is in the store.
                 Some(Ok(_lock)) => shared.end_pause(),
                 Some(Err(failed)) => {
                     let (pending_write, error) = *failed;

@@ -66,7 +66,9 @@ impl CredentialManager {
     /// Any [`LoginError`].
     pub async fn sign_in(&self, screen: &mut dyn LoginScreen) -> Result<Login, LoginError> {
         let managed = &self.managed;
+        // Check the store first: a person should not sign in if the login cannot be written.
         managed.under_lock(|managed, held| managed.check_before_sign_in(held)).await?;
+        // No lock is acquired here, because a person may need minutes.
         let login = managed.sign_in.sign_in(screen).await?;
         let new = login.clone();
         if let Some(place) = managed.under_lock(move |managed, held| managed.write_new(held, new)).await? {
@@ -178,6 +180,7 @@ impl ManagedLogin {
                 HeldLock::Lock(_) => 0,
                 HeldLock::WithPendingWrite(pending_write) => pending_write.stored.generation,
             };
+            // The new login must count as newer than a login that still waits to be written.
             let before = there.map_or(0, |stored| stored.generation).max(pending_write);
             let mut stored = StoredLogin::new(login);
             stored.generation = before.saturating_add(1);
@@ -185,6 +188,7 @@ impl ManagedLogin {
         };
         let outcome = write_over();
         match (&outcome, held) {
+            // The pending login is still the newest one, so its write is retried.
             (Err(_), HeldLock::WithPendingWrite(pending_write)) => self.shared.keep(*pending_write),
             (Err(_), HeldLock::Lock(_)) => {}
             (Ok(_), _) => self.shared.forget_previous_login(),
@@ -205,6 +209,7 @@ impl ManagedLogin {
         };
         let found = match &held {
             HeldLock::Lock(_) => found,
+            // The store still has the login whose token is spent, so revoke the pending one.
             HeldLock::WithPendingWrite(pending_write) => Ok(Some(pending_write.stored.clone())),
         };
         let revocation = match found {

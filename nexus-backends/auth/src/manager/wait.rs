@@ -45,6 +45,8 @@ impl ManagedLogin {
         mut at_hand: StoredLogin,
     ) -> Result<Option<Credential>, CredentialError> {
         let deadline = Instant::now() + LONGEST_WAIT;
+        // The head of the queue tries the lock at once. Other tasks first check if the current token
+        // suffices.
         let mut first = self.shared.refresh_queue().try_lock().ok();
         let mut others = first.is_none().then_some(None);
         loop {
@@ -60,11 +62,13 @@ impl ManagedLogin {
                     Some(_) => tokio::time::sleep(poll_interval()).await,
                     None => first = timeout(PATIENCE, self.shared.refresh_queue().lock()).await.ok(),
                 }
+                // Another task or process may have written a fresher login by now.
                 at_hand = self.look().await?.ok_or_else(|| self.missing())?;
                 if let Some(settled) = self.settle(request, &at_hand) {
                     return settled;
                 }
             }
+            // After a recent failure, do not contact the issuer again.
             if let Some(failure) = self.shared.pause() {
                 return self.without_refresh(request, &at_hand, failure.at(self.place()));
             }
@@ -78,10 +82,12 @@ impl ManagedLogin {
 
     /// Takes the lock if it is free, and refreshes the login on a task that continues if this future is dropped.
     async fn try_to_refresh(&self, request: &TokenRequest) -> RefreshAttempt {
+        // Count the operation before its task starts, so that `finish_refreshes` cannot miss it.
         let (managed, request, in_flight) = (self.clone(), request.clone(), OperationGuard::begin());
         let task = tokio::spawn(async move {
             let _in_flight = in_flight;
             let held = match managed.shared.take_pending_write() {
+                // A pending write already owns the lock.
                 Some(pending_write) => HeldLock::WithPendingWrite(Box::new(pending_write)),
                 None => match managed.try_lock().await {
                     Ok(LockAttempt::Acquired(lock)) => HeldLock::Lock(lock),

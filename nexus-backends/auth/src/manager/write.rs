@@ -44,6 +44,7 @@ pub(super) fn replace_spent(
         if found != spent && !is_ours {
             return Ok(WriteOutcome::Superseded(Box::new(there)));
         }
+        // A refusal that was recorded meanwhile may have raised the generation.
         renewed.generation = there.generation.saturating_add(1);
         commit(store, &mut pending, renewed).map(|()| WriteOutcome::Written)
     })
@@ -64,6 +65,7 @@ fn commit(
     stored: &StoredLogin,
 ) -> Result<(), StoreError> {
     let text = stored.to_text();
+    // The prepared write serves one try. A later try prepares again.
     catching_panics(store, |store| match pending.take() {
         Some(pending) => pending.commit(&text),
         None => store.prepare()?.commit(&text),

@@ -53,6 +53,7 @@ impl Port {
         }
         let mut taken = Vec::new();
         for port in &redirect.ports {
+            // Listen on the loopback interface alone, because the redirect has the code.
             let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).await else {
                 taken.push(*port);
                 continue;
@@ -79,6 +80,7 @@ impl Port {
 
     /// Starts to accept requests, and waits for the redirect with this state.
     pub(super) fn wait_for(self, state: Secret) -> Callback {
+        // One slot is for the response and one for the stranger, so that neither send waits.
         let (waiting, passed) = mpsc::channel(2);
         let validator = RedirectValidator::new(self.number, self.path, state, waiting);
         let limits = ServerLimits::one_request(MAX_CONNECTIONS, HEAD_TIMEOUT, CONNECTION_TIMEOUT);
@@ -105,6 +107,7 @@ impl Callback {
 
     /// Closes the port, and sends the page to the browser that brought the redirect.
     pub(super) async fn finish(mut self, arrival: AuthorizationResponse, page: BrowserPage) {
+        // Close the port first, so that no further request arrives while the page is sent.
         self.server.close();
         // The browser's connection was closed meanwhile, so no page is needed.
         if arrival.page.send(page).is_err() {

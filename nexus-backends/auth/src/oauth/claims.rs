@@ -68,6 +68,7 @@ impl IdentityClaims {
             })
         };
         Identity {
+            // A request sends the account in a header, and a claim with a line break could add another header.
             account: find(&self.account, fits_a_header),
             email: find(&self.email, fits_a_line),
             plan: find(&self.plan, fits_a_line),

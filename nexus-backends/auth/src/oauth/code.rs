@@ -54,6 +54,7 @@ pub(super) async fn sign_in(
     let Some(authorize) = &issuer.authorize_endpoint else {
         return Err(unsupported("this login does not support a browser: sign in with a device code".into()));
     };
+    // A configured value would occur in addition to ours, and servers differ in which of two they use.
     if let Some(name) = RESERVED.iter().find(|name| issuer.authorize_parameters.contains_key(**name)) {
         return Err(unsupported(format!("the parameter `{name}` of the sign-in page cannot be set")));
     }
@@ -61,6 +62,7 @@ pub(super) async fn sign_in(
     // Do not request a code that cannot be exchanged.
     issuer.endpoint(&issuer.token_endpoint).map_err(unsupported)?;
 
+    // The port number is part of the redirect URI, so open the port before the page is shown.
     let port = Port::open(&issuer.redirect).await.map_err(|reason| SignInError::NoPort { reason })?;
     for taken in &port.taken {
         on.screen.show(&LoginStep::Note(format!(
@@ -71,6 +73,7 @@ pub(super) async fn sign_in(
     let AuthorizationRequest { page, state, verifier, nonce } =
         AuthorizationRequest::new(issuer, registration.as_ref(), authorize, &returns_to)
             .map_err(|reason| SignInError::NoPort { reason })?;
+    // Serve before the page opens, so that a fast redirect finds the server.
     let mut callback = port.wait_for(state);
     on.screen.show(&LoginStep::OpenPage { url: page.into(), returns_to: returns_to.clone() });
 

@@ -135,6 +135,7 @@ impl<'a> Asker<'a> {
     }
 
     async fn ask(&self, request: HttpRequest) -> Result<HttpResponse, RefreshError> {
+        // Record the time before the request, because the lifetime of the tokens counts from it.
         self.last().asked_at = self.clock.now();
         let unreachable = |reason: String| {
             self.last().failure = Some(SignInError::Unreachable { reason: reason.clone() });
@@ -150,6 +151,7 @@ impl<'a> Asker<'a> {
             Err(RefreshError::Unreachable { reason }) => return unreachable(reason),
             Err(other) => {
                 self.last().failure = Some(other.into());
+                // An empty success ends the polling. `failure` then returns the stored error.
                 return Ok(oauth2::http::Response::new(Vec::new()));
             }
         };

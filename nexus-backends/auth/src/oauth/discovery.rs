@@ -29,6 +29,7 @@ impl Discovered {
         let path = issuer.discovery_endpoint.as_deref();
         let path = path.ok_or_else(|| unasked("the address of its description is unknown".into()))?;
         let found: Self = get(issuer_client, issuer, &issuer.endpoint(path).map_err(unasked)?).await?;
+        // Issuers differ in a slash at the end of their URL.
         match found.issuer.trim_end_matches('/') == issuer.url.trim_end_matches('/') {
             true => Ok(found),
             false => Err(malformed("its description belongs to another issuer")),
@@ -58,6 +59,7 @@ impl Discovered {
     fn at_issuer(&self, named: Option<&str>, issuer: &Issuer) -> Result<Option<Endpoint>, RefreshError> {
         let Some(named) = named else { return Ok(None) };
         let root = issuer.endpoint("/").ok();
+        // The document must not lead a token to another server.
         let at_issuer = endpoint::parse(named)
             .ok()
             .filter(|endpoint| root.is_some_and(|root| root.origin() == endpoint.origin()));

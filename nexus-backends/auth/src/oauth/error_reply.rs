@@ -68,6 +68,7 @@ impl IssuerError {
             body.get("error"),
         ];
         let words = words.into_iter().flatten().filter_map(Value::as_str);
+        // The message already contains the code.
         let mut words = words.filter(|words| Some(*words) != code.as_deref());
         let words = words.find_map(|words| sanitize::words(words, sent));
         Self { code, words, is_object: true }
@@ -102,6 +103,7 @@ pub(super) fn meaning(status: StatusCode, reply: &IssuerError, issuer: &Issuer) 
     };
     let is_final_unauthorized = reply.is_object && issuer.plain_unauthorized == PlainUnauthorized::Final;
     match status.as_u16() {
+        // An overloaded server may send any code, so the status decides.
         408 | 425 | 429 | 500.. => RefreshError::Unreachable { reason },
         300..400 => RefreshError::Malformed {
             reason: format!(
@@ -113,6 +115,7 @@ pub(super) fn meaning(status: StatusCode, reply: &IssuerError, issuer: &Issuer) 
         400.. if code.is_some_and(|code| PASSING.contains(&code)) => RefreshError::Unreachable { reason },
         401 if is_final_unauthorized => RefreshError::Refused { reason },
         400.. if has_said => RefreshError::Declined { reason: told() },
+        // Without a word of the issuer, a proxy or a firewall may have sent the status.
         _ => RefreshError::Malformed { reason: told() },
     }
 }
@@ -121,6 +124,7 @@ pub(super) fn meaning(status: StatusCode, reply: &IssuerError, issuer: &Issuer) 
 /// about the code `unsupported_country_region_territory`.
 pub(super) fn refuses_place(body: &[u8]) -> bool {
     let reply = serde_json::from_slice::<Map<String, Value>>(body);
+    // Servers put this code in different fields, so search the whole object.
     reply.is_ok_and(|reply| Value::Object(reply).to_string().contains("unsupported_country"))
 }
 

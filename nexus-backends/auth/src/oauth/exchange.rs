@@ -27,6 +27,7 @@ pub(super) async fn code(
         RedirectUrl::new(redirect_uri.to_owned()).map_err(|error| unusable(error.to_string()))?;
     let client =
         OAuthClient::new(ClientId::new(issuer.client_id.clone())).set_token_uri(TokenUrl::from_url(endpoint));
+    // Issuers may repeat a request in their errors, so these values are removed from them.
     let sent = [code.expose(), verifier.expose()];
     let endpoint = SuccessOnly { issuer_client, issuer, sent: &sent, broken: None };
     let mut request = client

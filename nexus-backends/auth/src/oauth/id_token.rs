@@ -80,6 +80,7 @@ impl KeySet {
         let (header, claims) = signed.split_once('.').ok_or(NO_JWT)?;
         let header: Header = decoded(header).and_then(|it| serde_json::from_slice(&it).ok()).ok_or(NO_JWT)?;
         let signature = decoded(signature).ok_or(NO_JWT)?;
+        // `kid` is optional (RFC 7515, 4.1.4). Without it each key is tried.
         let mut fitting = self.keys.iter().filter(|key| {
             header.kid.is_none()
                 || key.get("kid").and_then(serde_json::Value::as_str) == header.kid.as_deref()
@@ -128,6 +129,7 @@ impl IdTokenClaims {
             Audience::One(one) => (one == client_id, true),
             Audience::Several(all) => (all.iter().any(|one| one == client_id), all.len() == 1),
         };
+        // With several audiences, `azp` names the client that the token was issued to (OpenID Connect Core, 2).
         let is_authorized = match &self.azp {
             Some(azp) => azp == client_id,
             None => is_for_us_alone,

@@ -85,6 +85,7 @@ impl IssuerClient {
 
     /// Like [`IssuerClient::send`]; the error also has the received part of an incomplete response.
     async fn send_keeping(&self, request: HttpRequest) -> Result<IssuerReply, BrokenReply> {
+        // `begun` outlives the time limit, so that the received part of a response is not lost.
         let mut begun = None;
         let exchange = tokio::time::timeout(REQUEST_TIMEOUT, self.exchange(request, &mut begun)).await;
         let exchanged = exchange.unwrap_or_else(|_| {
@@ -116,6 +117,7 @@ impl IssuerClient {
         let response =
             response.map_err(|error| on_the_way(HttpProblem::before_answer(&error, is_proxied)))?;
         let status = response.status();
+        // Store the status before the body is read, because the response may break off.
         let reply = begun.insert(IssuerReply { status, body: Zeroizing::default() });
         match read_into(&mut reply.body, response, MAX_ANSWER_BYTES).await {
             Ok(()) => Ok(()),
@@ -137,6 +139,7 @@ impl IssuerClient {
             false => (&self.plain, self.plan.clone().without_proxies()),
         };
         let made = || async {
+            // Building the client reads the platform's certificates, which blocks.
             let made = run_blocking(move || plan.build(is_tls)).await;
             made.map_err(|_| HttpProblem::Client)?.map_err(|error| error.problem)
         };
@@ -169,6 +172,7 @@ impl<'c> AsyncHttpClient<'c> for SuccessOnly<'_> {
             let reply = match (self.issuer_client.send_keeping(request).await, self.broken) {
                 (Ok(reply), _) => reply,
                 (Err(BrokenReply { why, begun: Some(begun) }), Some(broken)) if begun.status.is_success() => {
+                    // The request is sent once, so the cell is still empty.
                     let _ = broken.set(why);
                     begun
                 }

@@ -211,6 +211,7 @@ impl SignIn for OAuthSignIn {
         let on = OnScreen { screen, clock: &*self.clock, patience: self.patience };
         match self.method {
             SignInMethod::Browser => {
+                // The consent page registers a client, so a sign-in by device code has no registration.
                 let registration = match &self.issuer.registration {
                     Some(style) => {
                         let (file, anew) = (&self.registration_file, self.registers_anew);

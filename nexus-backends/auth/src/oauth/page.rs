@@ -116,6 +116,7 @@ impl BrowserPage {
     /// Returns the response to the browser.
     pub(super) fn response(&self) -> Response<ResponseBody> {
         let mut response = with_body(self.status(), "text/html; charset=utf-8", self.html());
+        // The page repeats words of the issuer, and its address contains the code, which must not reach other sites.
         let headers: [(HeaderName, &'static str); 4] = [
             (CONTENT_SECURITY_POLICY, POLICY),
             (CACHE_CONTROL, "no-store"),

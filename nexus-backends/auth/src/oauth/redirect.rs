@@ -96,6 +96,7 @@ impl RedirectValidator {
                 (Some(_), Some(_)) => Err(()),
             }
         };
+        // Check the state first, so that a forged redirect has no other effect.
         let state = only("state");
         if !matches!(&state, Ok(Some(state)) if is_same(state.expose(), self.state.expose())) {
             self.tell_of_stranger();

@@ -49,6 +49,7 @@ pub(super) async fn refresh(
     let endpoint = SuccessOnly { issuer_client, issuer: &issuer, sent: &sent, broken: Some(&broken) };
     let refreshed = match request.request_async(&endpoint).await {
         Ok(answer) => answer.refreshed(),
+        // The refresh token is spent, so use all that can be read of the response.
         Err(RequestTokenError::Parse(_, body)) => TokenAnswer::salvaged(&Zeroizing::new(body)),
         Err(error) => Err(tokens::failure(error)),
     };
@@ -56,6 +57,7 @@ pub(super) async fn refresh(
     let refreshed = refreshed.map_err(|error| broken.into_inner().unwrap_or(error))?;
     Ok(match refreshed {
         Refreshed::Tokens(granted) => {
+            // Turns must not continue silently under the account of another person.
             if is_of_another(&claims, &Claims::of(&granted.access_token)) {
                 return Err(RefreshError::of_another());
             }

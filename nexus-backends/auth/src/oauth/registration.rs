@@ -151,6 +151,7 @@ fn write(file: &Path, kept: &KeptRegistration) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let mut unfinished = tempfile::Builder::new().prefix(prefix).tempfile_in(folder)?;
     unfinished.write_all(&serde_json::to_vec_pretty(kept)?)?;
+    // Flush before the rename: otherwise a crash could leave an empty file.
     unfinished.as_file().sync_all()?;
     unfinished.persist(file)?;
     Ok(())

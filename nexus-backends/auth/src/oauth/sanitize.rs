@@ -14,10 +14,12 @@ const TELLING_BYTES: usize = 8;
 pub(super) fn shown(text: &str, secrets: &[&str]) -> String {
     let visible: String = text
         .chars()
+        // Cut a very long text before the work. The rest leaves room for characters that are removed.
         .take(MAX_SHOWN * 4)
         .map(|character| if character.is_whitespace() { ' ' } else { character })
         .filter(|character| !is_invisible(*character))
         .collect();
+    // Redact after the removal of invisible characters, because these could split a secret.
     let redacted = Redactor::new(secrets).redact(visible.trim().as_bytes());
     String::from_utf8_lossy(&redacted).chars().take(MAX_SHOWN).collect()
 }

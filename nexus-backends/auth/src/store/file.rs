@@ -97,6 +97,7 @@ impl FileStore {
         let folder = OwnerOnlyFolder::make(self.folder_path()).map_err(wrong)?;
         let present = self.open(&folder)?;
         refuse_what_stays(&folder, self.name()?).map_err(wrong)?;
+        // A new login may be larger than the present one.
         let size = present.map_or(0, |(_, found)| u64::try_from(found.st_size).unwrap_or_default());
         PendingFile::make(folder, self.name()?, RESERVED_BYTES.max(size.saturating_mul(2))).map_err(wrong)
     }
@@ -149,6 +150,7 @@ impl TokenStore for FileStore {
             unlinkat(&folder, name, AtFlags::empty()).map_err(failed)?;
         }
         if was_there {
+            // Flush first: after a crash, no pending file may outlive the main file.
             folder.sync().map_err(wrong)?;
             unlinkat(&folder, main, AtFlags::empty()).map_err(failed)?;
         }
@@ -251,6 +253,7 @@ fn read_whole(file: &File, found: &Stat) -> Result<Zeroizing<Vec<u8>>, String> {
         return Err(format!("it has {size} bytes, more than the {MAX_TEXT_BYTES} of a login: move it away"));
     }
     let mut bytes = Zeroizing::new(vec![0; usize::try_from(size).unwrap_or_default()]);
+    // The second read detects a file that has grown.
     let result = file.read_exact_at(&mut bytes, 0).and_then(|()| file.read_at(&mut [0], size));
     match result {
         Ok(0) => Ok(bytes),

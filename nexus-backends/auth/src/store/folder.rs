@@ -31,6 +31,7 @@ impl OwnerOnlyFolder {
     /// Opens the folder; `None` if it does not exist. Errors name the fault, with advice.
     pub(super) fn open(path: &Path) -> Result<Option<Self>, String> {
         let Some(folder) = Self::open_whosever(path)? else { return Ok(None) };
+        // Check the opened folder and not its path, which another process could replace.
         let found =
             fstat(&folder.descriptor).map_err(|error| explained("its folder cannot be read", error))?;
         refuse_strangers(&found, "its folder belongs")?;
@@ -65,9 +66,11 @@ impl OwnerOnlyFolder {
         let missing: Vec<_> = path.ancestors().take_while(|folder| is_missing(folder)).collect();
         for folder in missing.iter().rev() {
             match fs::DirBuilder::new().mode(0o700).create(folder) {
+                // Another process may create the folder at the same time.
                 Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(failed(error)),
                 _ => {}
             }
+            // Flush the parent, because a power failure could otherwise remove the folder and the login in it.
             let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
             fs::File::open(parent.unwrap_or(Path::new(".")))
                 .and_then(|parent| parent.sync_all())
@@ -93,6 +96,7 @@ impl OwnerOnlyFolder {
     /// Flushes the folder to the disk, if the file system supports it.
     pub(super) fn sync(&self) -> Result<(), String> {
         match rustix::fs::fsync(&self.descriptor) {
+            // Some file systems cannot flush a folder. The write itself has succeeded, so continue.
             Ok(()) | Err(Errno::INVAL | Errno::NOTSUP | Errno::NOSYS | Errno::BADF) => Ok(()),
             Err(error) => Err(explained("its folder could not be flushed to the disk", error)),
         }

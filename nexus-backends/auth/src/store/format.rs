@@ -135,6 +135,7 @@ impl StoredLogin {
         if fields.has(STORED_IN) {
             return Err("it contains only the location of the login".to_owned());
         }
+        // The next refresh rewrites the text and would lose an unknown field, so reject such a text.
         Self::from_fields(&mut fields).and_then(|stored| fields.end().map(|()| stored)).map_err(with_way_out)
     }
 
@@ -207,6 +208,7 @@ pub(super) fn is_damaged(text: &Secret) -> bool {
     match versioned(text) {
         _ if !is_whole(text) => true,
         Ok(fields) => !fields.has(STORED_IN) && StoredLogin::from_text(text).is_err(),
+        // The text of another version is not damaged, so it must not be moved away.
         Err(_) => false,
     }
 }
@@ -233,6 +235,7 @@ fn versioned(text: &Secret) -> Result<UnreadFields<'_>, String> {
         return Err(with_way_out("it ends too early"));
     }
     let mut fields = UnreadFields::of(text).map_err(with_way_out)?;
+    // Check the version first, because a newer format may have other fields.
     check_version(fields.require("version", "a number").map_err(with_way_out)?)?;
     Ok(fields)
 }
@@ -253,6 +256,7 @@ fn with_way_out(reason: impl std::fmt::Display) -> String {
 }
 
 fn seconds(time: SystemTime) -> u64 {
+    // Write no time that `time` would reject when the text is read again.
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().min(LATEST_SECONDS)
 }
 

@@ -70,6 +70,8 @@ impl KeyringStore {
         let Self { service, user } = self.clone();
         let (answer, answered) = mpsc::sync_channel(1);
         let began = Instant::now();
+        // The library blocks, and the keyring may wait for a person, so each request has its own thread and a
+        // time limit.
         let asked = thread::Builder::new().name("nexus-keyring".to_owned()).spawn(move || {
             let entry = Entry::new(&service, &user);
             // After this time the caller has given up, so do not send the request.
@@ -99,6 +101,7 @@ impl KeyringStore {
         self.ask(|entry| entry.get_secret().map(Zeroizing::new))?;
         let bytes = Zeroizing::new(text.expose().as_bytes().to_vec());
         self.ask(move |entry| entry.set_secret(&bytes))?;
+        // A keyring may accept a value without storing it.
         match self.read()? {
             Some(kept) if kept == *text => Ok(()),
             _ => Err(self.error("the keyring did not store the value: store it in a file instead")),

@@ -95,6 +95,7 @@ impl LoginStore {
 
     #[cfg(feature = "keyring")]
     fn keyring(&self) -> Result<super::KeyringStore, StoreError> {
+        // All paths to one home must lead to the same keyring entry.
         let home = std::fs::canonicalize(&self.home)
             .or_else(|_| std::path::absolute(&self.home))
             .map_err(|error| self.file.error(format!("its folder has no absolute path ({error})")))?;
@@ -190,6 +191,7 @@ impl TokenStore for LoginStore {
             Some(text) => format::points_to_keyring(&text).unwrap_or(false),
             None => false,
         };
+        // Remove the entry first: without the file, no later call would look in the keyring.
         let was_there = if is_in_keyring { self.keyring()?.remove()? } else { false };
         let was_there = self.file.remove()? || was_there;
         self.was_in_keyring.store(false, Ordering::Relaxed);
@@ -207,6 +209,7 @@ struct IntoFile {
 
 impl PreparedWrite for IntoFile {
     fn commit(self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
+        // Write the file first, because the keyring has the only copy until then.
         self.file.commit(text)?;
         self.was_in_keyring.store(false, Ordering::Relaxed);
         if let Some(Err(error)) = self.left.map(|store| store.keyring()?.remove()) {
@@ -226,6 +229,7 @@ struct IntoKeyring {
 
 impl PreparedWrite for IntoKeyring {
     fn commit(self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
+        // Write the entry first: the file must never point to a login that is not there.
         self.entry.commit(text)?;
         if let Some(pointer) = self.pointer {
             pointer.commit(&format::keyring_pointer())?;

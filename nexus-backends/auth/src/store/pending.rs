@@ -148,6 +148,7 @@ fn reserve(file: &File, room: u64) -> rustix::io::Result<()> {
         use rustix::fs::{FallocateFlags, fallocate};
 
         loop {
+            // The length stays unchanged, so that no zeros follow the text.
             match fallocate(file, FallocateFlags::KEEP_SIZE, 0, room) {
                 Err(Errno::INTR) => {}
                 Err(Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => break,
@@ -164,5 +165,6 @@ fn reserve_by_zeros(file: &File, room: u64) -> rustix::io::Result<()> {
     let zeros = vec![0; usize::try_from(room).unwrap_or_default()];
     let io_error = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     file.write_all_at(&zeros, 0).map_err(io_error)?;
+    // File systems may allocate blocks only when data is flushed.
     file.sync_data().map_err(io_error)
 }

@@ -40,6 +40,7 @@ impl<'a> UnreadFields<'a> {
     /// Removes a field and parses it. `kind` names the expected type in errors.
     pub(super) fn take<T: Deserialize<'a>>(&mut self, name: &str, kind: &str) -> Result<Option<T>, String> {
         let Some(raw) = self.unread.remove(name) else { return Ok(None) };
+        // The error of serde would quote the value, which may be a token.
         serde_json::from_str(raw.get()).map(Some).map_err(|_| format!("its `{name}` is not {kind}"))
     }
 
@@ -82,6 +83,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for UnreadFields<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields = UnreadFields::default();
                 while let Some((name, value)) = map.next_entry()? {
+                    // Parsers differ in which of two equal fields they use, so such a text is rejected.
                     fields.is_doubled |= fields.unread.insert(name, value).is_some();
                 }
                 Ok(fields)

@@ -109,6 +109,7 @@ impl Enclosure {
     /// Returns the process that receives a polite signal. `child` is the process that was started.
     pub(crate) fn program(&self, child: Option<ProcessIdentity>) -> Option<ProcessIdentity> {
         match self {
+            // Elsewhere the launcher becomes the program under the same process id.
             Self::Namespace(namespace) => namespace.program(),
             _ => child,
         }

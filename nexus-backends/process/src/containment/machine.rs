@@ -83,6 +83,7 @@ pub(crate) fn choose(
     keeps_privileges: bool,
 ) -> io::Result<Result<Means, NotContained>> {
     for kind in KINDS.into_iter().filter(|kind| is_fit(policy, keeps_privileges, *kind)) {
+        // An error ends the choice: a resource that is short for a moment must not lead to weaker containment.
         if let Some(means) = means(kind)? {
             return Ok(Ok(means));
         }
@@ -148,6 +149,7 @@ fn tried(launcher: Option<NamespaceLauncher>) -> io::Result<Option<NamespaceLaun
     let Some(launcher) = launcher.filter(|_| lists_children()) else { return Ok(None) };
     let (program, arguments) = launcher.command();
     let mut command = Command::new(program);
+    // In a new PID namespace the ids start at 1, and `/proc` lists no process of the host.
     command.args(arguments).args([
         "/bin/sh",
         "-c",

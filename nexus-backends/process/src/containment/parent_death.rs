@@ -42,6 +42,7 @@ impl ParentDeath {
             {
                 return Ok(Some(found));
             }
+            // Without `prlimit` the child is marked only after its start: see `Holding::take`.
             with(None).tried()
         })
     }

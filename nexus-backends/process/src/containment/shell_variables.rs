@@ -81,6 +81,7 @@ impl ShellVariables {
         let (mut unset, mut assigned) = (String::new(), String::new());
         for (number, (name, value)) in odd.into_iter().enumerate() {
             let carrier = format!("{CARRIER}{number}");
+            // `env -S` expands `${…}` before it applies `-u`, so the program gets the assignment without its carrier.
             unset.push_str(&format!("-u {carrier} "));
             assigned.push_str(&format!(" ${{{carrier}}}"));
             let mut assignment = name;
@@ -109,6 +110,7 @@ impl CarrierPrograms {
             let programs = (program_of_the_system("env"), program_of_the_system("nice"));
             let (Some(env), Some(nice)) = programs else { return Ok(None) };
             let mut command = Command::new(&env);
+            // Test with a name that shells drop because of its hyphen, and with a space in the value.
             command.env_clear().env("A", "b-c=d e").args(["-S", "-u A -- ${A}"]).arg(&env);
             let output = command.stdin(Stdio::null()).output()?;
             Ok((output.stdout == b"b-c=d e\n").then_some(Self { env, nice }))

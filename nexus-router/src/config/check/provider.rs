@@ -38,6 +38,7 @@ impl FileCheck<'_> {
         let all = self.providers();
         let Some(row) = all.iter().find(|row| row.name == provider.value) else {
             let names = || all.iter().map(|row| row.name.as_str());
+            // Without a similar name, list all providers: `unknown` lists only a few names.
             match nearest(&provider.value, names()) {
                 Some(_) => {
                     self.report.unknown(provider.position, "provider", &provider.value, names());

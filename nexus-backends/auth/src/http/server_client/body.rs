@@ -52,6 +52,7 @@ impl IncomingBody {
             let chunk = match ready!(self.poll_frame(context)) {
                 Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
                 Some(Err(error)) => {
+                    // A broken connection must not return to the pool.
                     self.connection = None;
                     let error = HttpError::new(HttpProblem::in_answer(&error), error);
                     return Poll::Ready(Some(Err(error)));
@@ -74,9 +75,11 @@ impl IncomingBody {
     }
 
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        // A frame that already arrived needs no read from the connection.
         if let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(context) {
             return Poll::Ready(frame);
         }
+        // No task polls the connection, so the reader of the body has to.
         if let Some(connection) = &mut self.connection {
             connection.drive(context);
         }

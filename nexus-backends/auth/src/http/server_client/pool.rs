@@ -37,10 +37,12 @@ struct IdleConnections {
 impl Pool {
     /// Returns an idle connection of this runtime. The server may have closed it meanwhile.
     pub(super) fn take(&self) -> Option<Box<Connection>> {
+        // A connection works only on the runtime that created it.
         let runtime = runtime();
         loop {
             let (connection, since) = {
                 let connections = &mut self.kept().connections;
+                // Prefer the newest connection, because the server is least likely to have closed it.
                 let last = connections.iter().rposition(|(connection, _)| connection.is_of(runtime))?;
                 connections.remove(last)
             };

@@ -50,11 +50,13 @@ impl DamagedText {
         };
         let main = store.name()?;
         if let Some((file, _)) = super::open_private(&folder, main, OFlags::RDONLY).map_err(wrong)? {
+            // The damaged text may contain tokens, so the renamed file is owner-only.
             fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(failed)?;
         }
         for number in 1..=MAX_NAMES {
             let mut name = OsString::from(main);
             name.push(format!(".damaged-{number}"));
+            // A rename would replace an existing file, so find a free name first.
             match statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(_) => continue,
                 Err(Errno::NOENT) => {}

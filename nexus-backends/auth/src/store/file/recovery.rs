@@ -99,7 +99,9 @@ impl FoundWrite<'_> {
         let text = self.text().map_err(|reason| self.store.error(reason))?;
         let placed = match text {
             Some(text) if self.is_newer(&text)? => {
+                // Cut off the zeros that reserved space.
                 rustix::fs::ftruncate(&self.file, text.expose().len() as u64).map_err(failed)?;
+                // The writer may have died before its own flush.
                 rustix::fs::fsync(&self.file).map_err(failed)?;
                 renameat(self.folder, self.name, self.folder, main).map_err(failed)?;
                 true

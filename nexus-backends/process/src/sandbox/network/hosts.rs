@@ -63,6 +63,7 @@ fn shown(entry: &str) -> String {
     if !entry.contains(['/', '@', '?', '#']) {
         return entry.to_owned();
     }
+    // A password may contain `@`, so only the last one ends it.
     let (user, rest) = entry.rsplit_once('@').map_or(("", entry), |(_, rest)| ("…@", rest));
     let (scheme, rest) = match rest.split_once("://") {
         Some((scheme, rest)) if scheme.bytes().all(|byte| byte.is_ascii_alphabetic()) => (scheme, rest),
@@ -83,6 +84,7 @@ fn read(entry: &str) -> Result<AllowedHost, &'static str> {
     if !entry.is_ascii() {
         return Err("is not ASCII: write the name in its encoded form, which begins with `xn--`");
     }
+    // Test for an address first: a colon of an IPv6 address would otherwise begin a port.
     if let Ok(address) = entry.parse::<IpAddr>() {
         return Ok(AllowedHost { pattern: HostPattern::One(usable(address)?), port: None });
     }
@@ -118,6 +120,7 @@ fn read(entry: &str) -> Result<AllowedHost, &'static str> {
             Err(_) => TargetHost::named(host).ok_or("is neither a host name nor an address")?,
         }),
     };
+    // Resolvers send all names below `localhost` to this machine (RFC 6761), and the list has another form for it.
     if matches!(&pattern, HostPattern::Below(name) if name.ends_with(".localhost"))
         || matches!(&pattern, HostPattern::One(TargetHost::Name(name)) if name.ends_with(".localhost"))
     {
@@ -196,6 +199,7 @@ impl AllowedHosts {
         let mut hosts: Vec<AllowedHost> = Vec::new();
         for entry in entries {
             let host = entry.parse()?;
+            // A repeated entry needs no listener of its own, so it does not count.
             if hosts.len() == MAX_ENTRIES && !hosts.contains(&host) {
                 let reason = "is one entry too many: a list has at most 32, and a wildcard covers many names";
                 return Err(AllowedHostError { entry: entry.to_owned(), reason });

@@ -42,6 +42,7 @@ impl OwnNetworks {
 
 /// Returns true if the first `prefix` of `width` bits are the same. A prefix without bits covers only the address itself.
 fn is_within(own: u128, other: u128, width: u8, prefix: u8) -> bool {
+    // A prefix of 0 would cover every address, and its shift by the whole width would overflow.
     let prefix = if (1..width).contains(&prefix) { prefix } else { width };
     (own ^ other) >> (width - prefix) == 0
 }

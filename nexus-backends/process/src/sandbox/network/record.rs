@@ -112,6 +112,7 @@ impl NetworkRecord {
         };
         let refused = RefusedConnection { host: target.host.to_string(), port: target.port, reason, entry };
         let mut all = self.0.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        // Programs repeat refused connections, so log and store each only once.
         if all.len() < MAX_REFUSED && !all.contains(&refused) {
             tracing::debug!(%refused, "a program in the sandbox was refused a connection");
             all.push(refused.clone());
