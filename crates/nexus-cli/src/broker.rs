@@ -190,6 +190,7 @@ pub(crate) async fn broker(
             let mut is_empty = true;
             while let Some(delivery) = broker.take_from_inbox(name).await? {
                 is_empty = false;
+                // Standard output is closed, and the message is back in the inbox.
                 if !hand_over(out, &broker, &delivery).await? {
                     break;
                 }
@@ -287,6 +288,7 @@ async fn run(
     }
     let signals = |error| CommandError::deaf(&error);
     let mut interrupts = Interrupts::listen().map_err(signals)?;
+    // One token for each of two interrupts: the first stops taking messages, the second ends the running turns.
     let (drain, end) = (CancelToken::new(), CancelToken::new());
     // Messages from before the start are not printed.
     let mut seen = last_number(&broker).await?;
@@ -356,6 +358,7 @@ async fn run(
             }
         }
     }
+    // The last turns may have sent messages after the last look of the loop.
     show_new(out, &broker, &mut seen).await?;
     views.refresh(&broker).await?;
     Ok(ExitCode::SUCCESS)
@@ -456,6 +459,7 @@ async fn wait_for(
 /// Prints a message, then removes it from its inbox. Returns false if standard output is closed: the message then stays in the inbox.
 async fn hand_over(out: AnswerWriter, broker: &Broker, delivery: &Delivery) -> Result<bool, CommandError> {
     out.show(&delivery.envelope, show);
+    // Only the write above notices a closed pipe. Then the message returns to the inbox, since no reader has it.
     let is_shown = !output::is_broken();
     let store = broker.store();
     match is_shown {

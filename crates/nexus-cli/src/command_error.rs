@@ -108,6 +108,7 @@ impl ErrorLine {
     /// Builds the error of a command line that the parser rejects.
     pub(crate) fn of_parser(error: &clap::Error) -> Self {
         let text = error.render().to_string();
+        // clap separates the message, its tip and the usage by empty lines.
         let mut paragraphs = text.trim().split("\n\n");
         let message = paragraphs.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         let mut line = Self::new("usage", message);
@@ -120,6 +121,7 @@ impl ErrorLine {
         // The remaining paragraphs: an optional tip, the usage, and a pointer to the help.
         let advice: Vec<_> = paragraphs.map(str::trim).collect();
         line.error.advice = (!advice.is_empty()).then(|| advice.join("; "));
+        // clap renders the whole help in this case, without a message.
         if matches!(error.kind(), ClapErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
             line.error.message = "a subcommand is missing".to_owned();
             line.error.advice = Some(text);
@@ -206,6 +208,7 @@ impl CommandError {
         };
         if out.is_json() {
             say_json(&ErrorLine { error: self.into_report() });
+        // A person who ended the command by a signal knows the reason.
         } else if !matches!(self.cause, FailureCause::Cancelled) {
             // The message may quote untrusted text.
             complain(printable_lines(&self.to_string()));

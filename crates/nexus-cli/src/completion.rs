@@ -227,6 +227,7 @@ fn workers() -> Vec<CompletionCandidate> {
 /// Returns the keys of documents in the broker's store of this home; none without a store.
 fn documents(kind: DocumentKind) -> Vec<String> {
     let path = broker_home::folder().join("messages.db");
+    // Opening a missing store would create it.
     if !path.is_file() {
         return Vec::new();
     }
@@ -240,6 +241,7 @@ fn documents(kind: DocumentKind) -> Vec<String> {
         };
         tokio::time::timeout(STORE_PATIENCE, reading).await.ok().flatten()
     });
+    // Do not wait for a blocked read: the person waits for the shell.
     runtime.shutdown_background();
     read.unwrap_or_default().into_iter().map(|document| document.key).collect()
 }

@@ -70,6 +70,7 @@ pub(super) fn read(prompt: &str, folder: &Path) -> Result<MentionedFiles, String
             ));
         }
         let mut bytes = Vec::new();
+        // Read no more than the limit, because the file may have grown since its length was read.
         let read = File::open(&path).and_then(|file| file.take(MAX_TEXT_BYTES).read_to_end(&mut bytes));
         read.map_err(|error| format!("{shown}: {error}"))?;
         let text =

@@ -157,6 +157,7 @@ impl Chat {
         if has_person {
             host = host.with_approver(approver).with_steering(steering.clone());
         }
+        // `work` borrows the whole chat during the turn, so the earlier decisions move out of it.
         let mut always = std::mem::replace(&mut self.always, AlwaysAllowed::new(""));
         let mut is_leaving = false;
         let work = self.work(request, host);
@@ -179,6 +180,7 @@ impl Chat {
                     }
                     signal = interrupts.next() => {
                         is_leaving |= signal.is_err() || !interrupt::was_ctrl_c();
+                        // The turn is already being cancelled, so this further signal does not wait for its end.
                         if cancel.is_cancelled() {
                             break None;
                         }
@@ -201,6 +203,7 @@ impl Chat {
             return Ok(ChatTurnEnd { is_success: false, is_cancelled, is_leaving, left });
         };
         self.spent.add(&outcome);
+        // The turn may have ended by itself before the cancellation reached it.
         let is_cancelled = matches!(&outcome, Err(error) if error.kind() == ErrorKind::Cancelled);
         Ok(ChatTurnEnd { is_success: outcome.is_ok(), is_cancelled, is_leaving, left })
     }

@@ -44,6 +44,7 @@ impl Survey {
         }
         let models = NamedModels::of(explanations.iter().map(|(_, explanation)| explanation));
         let backends = router.backends();
+        // Probe all backends at once, because each probe waits for a program or a server.
         let probed = backends.iter().map(|(id, backend)| {
             let hold = holds.iter().find(|hold| hold.backend == *id && hold.is_standing(now)).cloned();
             let models = &models;

@@ -79,6 +79,7 @@ pub(crate) async fn clean(
         list(out, items, &args, &home.display().to_string());
         return Ok(read);
     }
+    // Lists print `clarification needed`, and the status is `clarification_needed`: accept both.
     args.status.iter_mut().for_each(|status| *status = status.replace(' ', "_"));
     check_statuses(&args.status, &items)?;
     let (selected, left) = split(selected(items, &args, SystemTime::now()), &args);
