@@ -136,6 +136,7 @@ fn next_question(
             question => question,
         };
         if reader.is_none() {
+            // Words that were typed before the question appeared cannot answer it.
             match LineReader::start(TypedBefore::Drop) {
                 Ok(started) => *reader = Some(started),
                 Err(error) => {

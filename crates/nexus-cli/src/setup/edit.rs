@@ -48,6 +48,7 @@ pub(super) fn inserted(text: &str, insertions: &[Insertion]) -> Result<String, S
             }
         };
     }
+    // Editing the text preserves comments and order. This check catches the forms of YAML that the edit misreads.
     verify(text, &edited, insertions)?;
     Ok(edited)
 }
@@ -124,6 +125,7 @@ fn verify(before: &str, after: &str, insertions: &[Insertion]) -> Result<(), Str
             return Err(format!("an entry of its section `{section}` would be lost"));
         }
     }
+    // A section that the edit created is empty now, and must not count as a difference.
     for Insertion { section, .. } in insertions {
         let is_empty = after.get(*section).and_then(Value::as_object).is_some_and(Map::is_empty);
         match before.get(*section) {
