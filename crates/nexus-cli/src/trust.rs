@@ -218,6 +218,7 @@ impl TrustStore {
         {
             use std::os::unix::fs::MetadataExt as _;
             let user = rustix::process::geteuid().as_raw();
+            // Root can change every file anyway, so its list adds no risk.
             if ![user, 0].contains(&metadata.uid()) {
                 return Err(unusable(
                     &"the list of trusted configurations belongs to another user: move it away",
@@ -256,6 +257,7 @@ impl TrustStore {
             let reason = format_args!("{}: another process changes it; try again", path.display());
             return Err(CommandError::failed(reason));
         };
+        // Read the list under the lock, because another process may have changed it meanwhile.
         let mut list = self.read()?;
         change(&mut list);
         let bytes = serde_json::to_vec_pretty(&list).map_err(|error| {

@@ -102,6 +102,7 @@ impl TurnSnapshots {
     /// Records the folder after the turn.
     pub(crate) async fn end(self) {
         let number = self.number;
+        // Without the token of the turn, because the end of a cancelled turn is recorded as well.
         let ended = blocking(move || Ok::<_, CommandError>(history(&self.folder)?.end(self.number)?)).await;
         if let Err(error) = ended {
             note(&format!(
@@ -117,6 +118,7 @@ fn history(folder: &Path) -> Result<FolderHistory, TreeError> {
 }
 
 fn history_by(git: &Git, folder: &Path) -> Result<FolderHistory, TreeError> {
+    // The resolved path names the store, so that all links to a folder share one history.
     let known = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let name = hex(&Sha256::digest(known.as_os_str().as_encoded_bytes())[..16]);
     let home = BuildContext::from_process().home;

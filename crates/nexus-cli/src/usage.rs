@@ -101,6 +101,7 @@ fn table(report: &SpendingReport) -> Vec<String> {
     }
     names.push(total);
     numbers.push(numbers_of(&report.total));
+    // Many columns of names leave room only for the turns and the cost.
     if report.columns.len() > FEW_NAMES {
         numbers.iter_mut().for_each(|row| drop(row.drain(1..4)));
     }

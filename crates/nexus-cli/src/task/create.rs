@@ -111,6 +111,7 @@ async fn made(
                 return Err(CommandError::cancelled());
             }
         };
+        // Remove the line of the activity before a question is printed.
         drop(activity);
         match created {
             Err(error) if error.kind == TaskErrorKind::NeedsConsent => {
