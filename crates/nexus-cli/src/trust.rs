@@ -196,6 +196,7 @@ impl TrustStore {
     }
 
     fn remove(&self, path: &Path) -> Result<bool, CommandError> {
+        // Do not create a home, or write the list, to remove a folder that the list does not have.
         if !self.read()?.files.iter().any(|known| known.path == path) {
             return Ok(false);
         }
