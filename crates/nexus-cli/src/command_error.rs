@@ -96,6 +96,7 @@ impl ErrorLine {
     pub(crate) fn of_turn(message: String, report: TurnErrorReport) -> Self {
         let kind = match serde_json::to_value(report.kind) {
             Ok(Value::String(word)) => word,
+            // A kind with details serialises as an object, whose key is its name.
             Ok(Value::Object(words)) => words.keys().next().cloned().unwrap_or_default(),
             _ => String::new(),
         };

@@ -99,6 +99,7 @@ pub(crate) async fn explain(
         if before == Some(now) {
             return Ok(WatchProgress::GoesOn);
         }
+        // The first look shows the configuration that was loaded above.
         if before.is_none() {
             show(out, &router, kind).await?;
             return Ok(WatchProgress::GoesOn);

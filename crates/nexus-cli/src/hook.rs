@@ -101,6 +101,7 @@ impl HookLine {
         let Some(event) = self.event else {
             let known: Vec<_> = HookEvent::ALL.iter().map(|event| event.as_str()).collect();
             complain(format_args!("the event of the hook is unknown: write one of {}", known.join(", ")));
+            // Never exit code 2, which some programs take for a refusal of every tool.
             return ExitCode::from(EXIT_FAILED);
         };
         let here = env::current_dir().unwrap_or_default();

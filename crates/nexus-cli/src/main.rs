@@ -138,6 +138,7 @@ fn main() -> ExitCode {
         let error = CommandError::usage(message).with_advice("leave out --json");
         return output::exit_code(error.report(out));
     }
+    // These commands wait for nothing, so they work without the threads of a runtime.
     if args.command.is_immediate() {
         let outcome = run(out, args, None).now_or_never();
         let waits = || Err(CommandError::failed("this command waits for something, but it must not"));
@@ -171,6 +172,7 @@ fn main() -> ExitCode {
         finish::finish_refreshes().await;
         outcome
     });
+    // Blocking work, such as a read of standard input, cannot be cancelled.
     runtime.shutdown_timeout(LAST_WORK);
     output::exit_code(outcome.unwrap_or_else(|error| error.report(out)))
 }

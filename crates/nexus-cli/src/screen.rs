@@ -40,6 +40,7 @@ impl Write for ScreenWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         activity::clear();
         let mut screen = screen();
+        // While a person types a line, output is stored until that line is complete.
         if !screen.streams() {
             screen.held.extend_from_slice(bytes);
         // Another line has already ended this one, so its own line end would leave an empty line.

@@ -129,6 +129,7 @@ fn sign_in() -> Result<ExitCode, CommandError> {
     let mut code = ExitCode::SUCCESS;
     for login in nexus::logins() {
         let word = login.as_str();
+        // Without a terminal no person can complete a login here.
         if !std::io::stdin().is_terminal() {
             say(format_args!("sign in with `nexus login {word}`"));
             continue;

@@ -144,6 +144,7 @@ fn stored_path(folder: &Path) -> PathBuf {
         },
         _ => folder,
     };
+    // A folder that is gone cannot be resolved, but its trust can still be withdrawn.
     let folder = folder.canonicalize().or_else(|_| absolute(folder)).unwrap_or_else(|_| folder.to_owned());
     folder.join(FILE)
 }

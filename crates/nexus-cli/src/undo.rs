@@ -87,6 +87,7 @@ impl TurnSnapshots {
         label: String,
         cancel: CancelToken,
     ) -> Result<Option<Self>, CommandError> {
+        // Only a turn that may write files needs a snapshot.
         let Some(folder) = folder.filter(|_| access >= ToolAccess::WorkspaceWrite) else { return Ok(None) };
         let _activity = Activity::start("recording the folder for `nexus undo`");
         let began = blocking(move || -> Result<Self, CommandError> {

@@ -62,6 +62,7 @@ pub(super) fn add(
         let message = format!("{} has a row already: {effect}", file.display());
         return Err(CommandError::failed(message).with_advice("replace it with --force"));
     }
+    // Read the row back as later commands do, so that a fault in it is reported now.
     let listed = ListedAgent::of(find(context, &args.name)?);
     let added = AddedAgent {
         agent: args.name.clone(),

@@ -57,6 +57,7 @@ pub(super) fn read(prompt: &str, folder: &Path) -> Result<MentionedFiles, String
                 None if word.is_marked => {
                     return Err(format!("{shown}: not a PNG, JPEG, GIF or WebP picture"));
                 }
+                // A word without `@` that only looks like a picture stays a word.
                 None => continue,
             }
         }

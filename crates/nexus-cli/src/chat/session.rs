@@ -233,6 +233,7 @@ impl Chat {
             Ok(snapshots) => snapshots,
             Err(error) => {
                 let reason = error.to_string();
+                // Report each reason once, not at every turn.
                 if self.noted_undo.as_ref() != Some(&reason) && !cancel.is_cancelled() {
                     complain(printable(&format!("/undo cannot undo this turn: {reason}")));
                     self.noted_undo = Some(reason);
@@ -334,6 +335,7 @@ fn default_type(router: &Router) -> Result<String, CommandError> {
 
 /// Returns a name for a new conversation: the time, in UTC.
 fn new_name() -> Result<ConversationName, CommandError> {
+    // Milliseconds distinguish chats that begin in the same second.
     let time = rfc3339::millis(SystemTime::now());
     let digits: String = time.chars().filter(char::is_ascii_digit).collect();
     let (day, moment) = digits.split_at(digits.len().min(8));

@@ -92,6 +92,7 @@ impl TypeReadiness {
                 (vendors.len() < *min_vendors)
                     .then(|| format!("{min_vendors} vendors must answer, but only {} could", vendors.len()))
             }
+            // A target that this version does not know has no chains, and does not count as an obstacle.
             _ => (!self.runs_on.is_empty() && ready().next().is_none())
                 .then(|| "no backend could run it".to_owned()),
         }

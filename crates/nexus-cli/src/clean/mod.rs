@@ -102,6 +102,7 @@ pub(crate) async fn clean(
             return Err(CommandError::failed("nothing was removed"));
         }
     }
+    // Items that cannot be read may be among the meant ones.
     let mut is_all_removed = unreadable.is_empty();
     let mut removed = Vec::new();
     remove(config, selected, args.unlanded, |item| {

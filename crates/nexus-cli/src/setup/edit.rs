@@ -80,6 +80,7 @@ impl ConfigSection {
                         continue;
                     };
                     let rest = rest.trim_start();
+                    // A section such as `{ a: 1 }` cannot take a further line.
                     if !rest.is_empty() && !rest.starts_with('#') {
                         return Err(format!(
                             "its section `{name}` is not written as one entry for each line"

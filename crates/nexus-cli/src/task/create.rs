@@ -123,6 +123,7 @@ async fn made(
                 if !asked(&error.message)? {
                     return Err(CommandError::failed("nothing was created"));
                 }
+                // The creation has left no task, so it starts again with the consent.
                 request.allow_large = true;
             }
             created => return Ok(created?),
