@@ -81,6 +81,7 @@ impl Debates {
             _ => {}
         }
         self.0.jobs.stop(&debate).await;
+        // Another process may need this time to stop its stage.
         let hold = self.0.jobs.lock(&debate, MAX_CALL_WAIT).await?;
         self.0.read(&debate, finish_cancel).await?;
         // Unlock before the view: the owner of the lock counts as a running stage.
