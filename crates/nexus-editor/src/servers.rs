@@ -132,7 +132,7 @@ struct ClientProgram {
 impl ServerSource for ClientProgram {
     async fn prepare(&self) -> Result<PreparedServer, String> {
         let server = &self.server;
-        // The program gets only the variables of a user session, so no vendor key in the environment reaches it.
+        // The program inherits only the variables of a user session, so no vendor key reaches it.
         let host = std::env::vars_os();
         let mut environment =
             Environment::from_host(host).pass(USER_VARIABLES).build().map_err(|error| error.to_string())?;
