@@ -144,6 +144,7 @@ fn command(request: &ApprovalRequest) -> Option<&str> {
 /// Returns the arguments of a command without its text. The agent's description of it changes nothing.
 fn beside_command(request: &ApprovalRequest) -> BTreeMap<&str, &Value> {
     let all = request.arguments.as_object().into_iter().flatten();
+    // A description is only the model's text about the command, and changes nothing about what runs.
     let is_effective =
         |(key, value): &(&String, &Value)| *key != "command" && !(*key == "description" && value.is_string());
     all.filter(is_effective).map(|(key, value)| (key.as_str(), value)).collect()

@@ -104,6 +104,7 @@ pub(crate) fn artifact(
             let report = lint(&paths, &options)?;
             out.show(&report, |report| {
                 report.findings.iter().for_each(|finding| say(printable(&finding.to_string())));
+                // The counts go to the error stream, so that a program reads only findings.
                 complain(format_args!(
                     "{} in {}",
                     counted(report.findings.len(), "finding"),
@@ -154,6 +155,7 @@ pub(crate) fn artifact(
         ArtifactCommand::Status { milestone } => out.show(&artifacts.report(milestone)?, status),
         ArtifactCommand::Append { milestone, file, expect, seal } => {
             let entry = if seal { String::new() } else { entry(file.as_deref())? };
+            // An empty entry would append only a seal, perhaps by mistake.
             if entry.trim().is_empty() && !seal {
                 return Err("the entry is empty; use --seal to append only a seal".to_owned().into());
             }

@@ -66,6 +66,7 @@ pub(crate) async fn attend<T>(
     let mut sent = FuturesUnordered::new();
     let mut reader = match &words {
         TypedWords::Steer(_) => LineReader::start(TypedBefore::Keep).ok(),
+        // Until a question opens, typed words stay in the terminal for the next program.
         TypedWords::Unread => None,
     };
     let done = loop {
@@ -99,6 +100,7 @@ pub(crate) async fn attend<T>(
                 screen::end_question("  the question is withdrawn\n");
             }
         }
+        // No question is open, so typed words belong to the next program again.
         if open.is_none() && matches!(words, TypedWords::Unread) {
             reader = None;
         }
@@ -134,6 +136,7 @@ fn next_question(
             question => question,
         };
         if reader.is_none() {
+            // Words that were typed before the question appeared cannot answer it.
             match LineReader::start(TypedBefore::Drop) {
                 Ok(started) => *reader = Some(started),
                 Err(error) => {
@@ -250,6 +253,7 @@ fn decided(
 async fn next(reader: &mut Option<LineReader>) -> Typed {
     match reader {
         Some(reader) => reader.next().await,
+        // `select!` polls this future without a reader as well, so then it must never complete.
         None => std::future::pending().await,
     }
 }
@@ -274,6 +278,7 @@ fn steer(words: &TypedWords, line: String, sent: &mut FuturesUnordered<SentLine>
     if steering.is_over() {
         return left.later.push_back(line);
     }
+    // A slash begins a command of the chat, which runs between turns and never goes to the agent.
     if line.starts_with('/') {
         complain_line(format_args!(
             "~ {} waits for the end of the turn; Ctrl-C cancels it",

@@ -127,6 +127,7 @@ impl StoreChanges {
     pub(crate) fn of(broker: &Broker) -> Self {
         let mut changes = broker.store().changes();
         if let Some(changes) = &mut changes {
+            // The first `next` has to return: the store may have changed before this watch began.
             changes.mark_changed();
         }
         Self(changes)

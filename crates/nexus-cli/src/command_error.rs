@@ -96,6 +96,7 @@ impl ErrorLine {
     pub(crate) fn of_turn(message: String, report: TurnErrorReport) -> Self {
         let kind = match serde_json::to_value(report.kind) {
             Ok(Value::String(word)) => word,
+            // A kind with details serialises as an object, whose key is its name.
             Ok(Value::Object(words)) => words.keys().next().cloned().unwrap_or_default(),
             _ => String::new(),
         };
@@ -108,6 +109,7 @@ impl ErrorLine {
     /// Builds the error of a command line that the parser rejects.
     pub(crate) fn of_parser(error: &clap::Error) -> Self {
         let text = error.render().to_string();
+        // clap separates the message, its tip and the usage by empty lines.
         let mut paragraphs = text.trim().split("\n\n");
         let message = paragraphs.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         let mut line = Self::new("usage", message);
@@ -120,6 +122,7 @@ impl ErrorLine {
         // The remaining paragraphs: an optional tip, the usage, and a pointer to the help.
         let advice: Vec<_> = paragraphs.map(str::trim).collect();
         line.error.advice = (!advice.is_empty()).then(|| advice.join("; "));
+        // clap renders the whole help in this case, without a message.
         if matches!(error.kind(), ClapErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
             line.error.message = "a subcommand is missing".to_owned();
             line.error.advice = Some(text);
@@ -206,6 +209,7 @@ impl CommandError {
         };
         if out.is_json() {
             say_json(&ErrorLine { error: self.into_report() });
+        // A person who ended the command by a signal knows the reason.
         } else if !matches!(self.cause, FailureCause::Cancelled) {
             // The message may quote untrusted text.
             complain(printable_lines(&self.to_string()));

@@ -130,6 +130,7 @@ fn works(found: impl DoubleEndedIterator<Item = (String, String)>) -> Vec<Comple
 
 fn tasks() -> Vec<CompletionCandidate> {
     let listed = TaskStore::in_home(&home()).list().map(|listed| listed.entries).unwrap_or_default();
+    // A task whose creation still runs cannot be used yet.
     let made = listed.into_iter().filter(|(task, _)| !task.is_unfinished());
     works(
         made.map(|(task, snapshot)| (task.id().to_string(), snapshot.data.goal))
@@ -146,6 +147,7 @@ fn debates() -> Vec<CompletionCandidate> {
 /// Offers the artifacts of the task that the line names before them.
 fn artifacts() -> Vec<CompletionCandidate> {
     let line: Vec<OsString> = env::args_os().collect();
+    // The line is incomplete, so search it for the word after `show` and do not parse it.
     let named = line.iter().skip_while(|word| *word != "show").skip(1).find(|word| !is_option(word));
     let store = TaskStore::in_home(&home());
     let listed = store.list().map(|listed| listed.entries).unwrap_or_default();
@@ -227,6 +229,7 @@ fn workers() -> Vec<CompletionCandidate> {
 /// Returns the keys of documents in the broker's store of this home; none without a store.
 fn documents(kind: DocumentKind) -> Vec<String> {
     let path = broker_home::folder().join("messages.db");
+    // Opening a missing store would create it.
     if !path.is_file() {
         return Vec::new();
     }
@@ -240,6 +243,7 @@ fn documents(kind: DocumentKind) -> Vec<String> {
         };
         tokio::time::timeout(STORE_PATIENCE, reading).await.ok().flatten()
     });
+    // Do not wait for a blocked read: the person waits for the shell.
     runtime.shutdown_background();
     read.unwrap_or_default().into_iter().map(|document| document.key).collect()
 }

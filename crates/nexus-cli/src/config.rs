@@ -83,6 +83,7 @@ const DETECTION: &str = "NEXUS_DETECTION";
 /// [`NothingDetected`]. The next call looks again, since a server may outlive the cause.
 fn detect(context: &BuildContext) -> Result<Arc<DetectedConfig>, NothingDetected> {
     static DETECTED: Mutex<Option<Arc<DetectedConfig>>> = Mutex::new(None);
+    // The lock stays taken during the search, so that a second caller waits for its result and does not search again.
     let mut known = DETECTED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = &*known {
         return Ok(Arc::clone(known));
@@ -152,6 +153,7 @@ pub(crate) fn find_unless(
     context: &BuildContext,
     is_skipped: impl Fn(&Path) -> bool,
 ) -> Result<FoundConfig, CommandError> {
+    // A file that the person names on the command line needs no further trust.
     if let Some(path) = &args.config {
         return Ok(FoundConfig::Usable(ConfigSource::File(path.clone())));
     }
@@ -461,6 +463,7 @@ fn fleet_of(
 fn beside(source: &ConfigSource, mut context: BuildContext) -> BuildContext {
     let Some(path) = source.path() else { return context };
     let path = absolute(path).unwrap_or_else(|_| path.to_owned());
+    // Relative paths in a configuration begin at the folder of its file.
     context.base_directory = path.parent().map_or_else(|| PathBuf::from("."), Path::to_owned);
     context
 }
@@ -473,6 +476,7 @@ fn no_fleet(source: &ConfigSource) -> CommandError {
 
 /// Waits until this process has released its slots in the fleet. A slot that is not released stays taken for half a minute.
 pub(crate) async fn settle_holds() {
+    // Take the stores out, because the lock must not stay taken across an await.
     let holds = std::mem::take(&mut *SHARED_HOLDS.lock().unwrap_or_else(PoisonError::into_inner));
     for store in holds {
         store.settle().await;

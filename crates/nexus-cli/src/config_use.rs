@@ -242,6 +242,7 @@ fn is_in(folder: &Path, program: &Value) -> bool {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let is_below = |word: &str| {
         let path = Path::new(word);
+        // A word without a slash is a program on the PATH, and one with `://` is an address.
         word.contains('/') && !word.contains("://") && (path.is_relative() || path.starts_with(&folder))
     };
     match program {
@@ -284,6 +285,7 @@ fn without_secrets(text: &str) -> String {
     for part in parts {
         masked.push_str("://");
         let end = part.find(['/', '?', '#', '\\', '"', ' ']).unwrap_or(part.len());
+        // A password may contain `@`, so the last one ends it.
         let rest = match part[..end].rfind('@') {
             Some(at) => {
                 masked.push('•');

@@ -122,6 +122,7 @@ pub(crate) async fn remove(
     let store = store();
     let (of_hold, deleted) = (store.clone(), name.clone());
     let held = blocking(move || {
+        // Read the summary first, because `hold` also accepts a name without a conversation.
         match of_hold.summary(&deleted).and_then(|_| of_hold.hold(&deleted)) {
             Ok(held) => {
                 // No other process can change it now.

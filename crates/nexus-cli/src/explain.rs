@@ -89,6 +89,7 @@ pub(crate) async fn explain(
         let message = "the configuration is detected, so --watch has no file to watch";
         return Err(CommandError::usage(message).with_advice(config::begin(&context)));
     };
+    // `nexus trust` can make an edited file usable again, so watch the trust as well.
     let trusted = TrustStore::in_home(&context.home).path();
     let router = config::load_source(source.clone(), context.clone())?;
     let mut last = None;
@@ -98,6 +99,7 @@ pub(crate) async fn explain(
         if before == Some(now) {
             return Ok(WatchProgress::GoesOn);
         }
+        // The first look shows the configuration that was loaded above.
         if before.is_none() {
             show(out, &router, kind).await?;
             return Ok(WatchProgress::GoesOn);
@@ -151,6 +153,7 @@ fn reload(
 ) -> Result<(), CommandError> {
     match source {
         ConfigSource::File(_) | ConfigSource::Detected(_) => router.reload()?,
+        // The file has changed since it was trusted, so check the trust again before it is loaded.
         ConfigSource::Trusted(_) => match config::find(args, context)?.or_explain(context)? {
             ConfigSource::Trusted(file) => router.replace_by_read_file(&file)?,
             _ => {
@@ -207,6 +210,7 @@ async fn print(router: &Router, explained: &[ExplainedKind]) {
     say(printable_lines(
         &explained.iter().map(|kind| kind.explanation.to_string()).collect::<Vec<_>>().join("\n"),
     ));
+    // Types share backends, and the set names each backend once.
     let instructions: BTreeSet<_> = explained.iter().flat_map(|kind| &kind.project_instructions).collect();
     for ProjectInstructions { backend, files } in instructions {
         let files = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");

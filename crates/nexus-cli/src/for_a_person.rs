@@ -41,6 +41,7 @@ pub(crate) fn for_a_person(words: &str) -> String {
     let words = words
         .replace("set `min_vendors` to a smaller number", "accept fewer with `--min-vendors N`")
         .replace("`min_vendors`", "`--min-vendors`");
+    // Calls are replaced in this order, so a longer one stands before its own beginning.
     let words = COMMANDS.iter().fold(words, |words, (call, command)| words.replace(call, command));
     words.replace("call `nexus", "run `nexus")
 }

@@ -49,6 +49,7 @@ pub(crate) async fn forget(
         let (id, backend) = (turn.id.clone(), handle.backend().to_string());
         match router.forget(handle).await {
             Ok(forgotten) => {
+                // Record each deletion at once, so that an interrupted command does not lose it.
                 file.forgotten(&turn.id).map_err(CommandError::failed)?;
                 let text = format!("{} · {backend}: {}", turn.name, words(forgotten));
                 let turn = ForgottenTurn { turn: id, backend, forgotten: Some(forgotten), reason: None };

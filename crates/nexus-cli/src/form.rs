@@ -69,6 +69,7 @@ impl FormDialogue {
         }
         let Some(field) = self.question.fields().get(self.asked) else { return self.reviewed(line) };
         let proposed = self.proposed(field);
+        // Without a proposed value an empty line already stands for no value, so the word counts as text.
         let is_cleared = line.trim() == NO_VALUE && proposed.is_some() && !field.is_required;
         let parsed = match (line.trim().is_empty(), proposed) {
             _ if is_cleared => Ok(None),
@@ -85,6 +86,7 @@ impl FormDialogue {
                         self.values.insert(field.name.clone(), value);
                     }
                     None => {
+                        // Remember the choice, so that the default is not proposed again in the next round.
                         self.cleared.insert(field.name.clone());
                         self.values.remove(&field.name);
                     }
@@ -224,6 +226,7 @@ fn shown(value: &Value) -> String {
 fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    // Only the part after the last `@` is the host; text before it can imitate another host.
     authority.rsplit_once('@').map_or(authority, |(_, host)| host)
 }
 

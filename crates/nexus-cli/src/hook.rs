@@ -48,6 +48,7 @@ pub(crate) fn hook(args: &HookArgs) -> ExitCode {
 /// Answers an event whose command line the parser rejects, for example a line that another version wrote. Returns `None` if the line is not
 /// a call of `nexus hook`.
 pub(crate) fn unparsed(words: impl IntoIterator<Item = OsString>, problem: &clap::Error) -> Option<ExitCode> {
+    // Help and version are answers, which the caller prints.
     if !problem.use_stderr() {
         return None;
     }
@@ -100,6 +101,7 @@ impl HookLine {
         let Some(event) = self.event else {
             let known: Vec<_> = HookEvent::ALL.iter().map(|event| event.as_str()).collect();
             complain(format_args!("the event of the hook is unknown: write one of {}", known.join(", ")));
+            // Never exit code 2, which some programs take for a refusal of every tool.
             return ExitCode::from(EXIT_FAILED);
         };
         let here = env::current_dir().unwrap_or_default();
@@ -124,6 +126,7 @@ fn input() -> Result<Vec<u8>, String> {
     input::ask_for_input("the event, in the JSON of the program");
     io::stdin()
         .lock()
+        // One byte more than allowed shows that the input is too long.
         .take(MOST_INPUT + 1)
         .read_to_end(&mut text)
         .map_err(|error| format!("standard input cannot be read: {error}"))?;
@@ -142,6 +145,7 @@ fn project_of(named: Option<&Path>, folder: &Path) -> Result<Option<ProjectFolde
         Some(named) => return Err(format!("the folder {} does not exist", named.display())),
         None => ProjectFolder::find(folder),
     };
+    // The home of Nexus is a folder `.nexus` as well, and no project.
     if project::is_home(&project) {
         return Ok(None);
     }

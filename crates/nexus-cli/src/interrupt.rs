@@ -47,6 +47,7 @@ pub(crate) struct Interrupts {
 #[cfg(unix)]
 impl Interrupts {
     pub(crate) fn listen() -> io::Result<Self> {
+        // A program under `nohup` ignores this signal, and a handler would undo that.
         let hangup = if is_hangup_ignored() { None } else { Some(signal(SignalKind::hangup())?) };
         let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         Ok(Self { interrupt, terminate, hangup })

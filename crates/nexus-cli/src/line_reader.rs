@@ -89,6 +89,7 @@ impl LineReader {
         if before == TypedBefore::Drop {
             tcflush(&stdin, QueueSelector::IFlush)?;
         }
+        // Closing the writer wakes the thread, which otherwise waits for a key.
         let (stopped, stop) = io::pipe()?;
         let (sender, typed) = mpsc::unbounded_channel();
         let quiet = Some(QuietTerminal::start()?);
@@ -151,6 +152,7 @@ impl LineReader {
             // Only its end counts.
             let _ = thread.join();
         }
+        // Restore the terminal only after the thread has ended, because it still reads keys until then.
         drop(self.quiet.take());
     }
 }

@@ -92,6 +92,7 @@ impl LoginReport {
                 let is_dead = stored.login.life_left(now).is_some_and(|left| left.is_zero());
                 report.reason = match &stored.refused {
                     Some(reason) => Some(format!("the issuer rejected its renewal: {}", printable(reason))),
+                    // With a refresh token the login is not over: the next turn renews it.
                     None if is_dead && stored.login.refresh_token.is_none() => {
                         Some("its token has expired, and it cannot be renewed".to_owned())
                     }
@@ -195,6 +196,7 @@ impl LoginReport {
             (Some(email), None) => Some(email.clone()),
             (None, Some(account)) => Some(format!("account {account}")),
             (None, None) => {
+                // Only a stored login has this field, and only then is an account missing.
                 self.renews_itself.map(|_| "unknown account: the issuer does not name it".to_owned())
             }
         }

@@ -81,6 +81,7 @@ async fn is_nothing_there(name: OwnLogin, manager: &CredentialManager, home: &Pa
 fn has_remains(name: OwnLogin, folder: &Path) -> bool {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
+        // A folder that cannot be read may have remains, so the logout has to run.
         Err(error) => return error.kind() != io::ErrorKind::NotFound,
     };
     entries.flatten().any(|entry| {

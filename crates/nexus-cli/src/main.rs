@@ -114,6 +114,7 @@ const RUNTIME_PIPES: usize = 4;
 const LAST_WORK: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
+    // Forbid core dumps before any credential is in the memory of this process.
     core_dump::forbid();
     if let Some(code) = nexus::process::sandbox::open_if_asked() {
         return ExitCode::from(code);
@@ -141,6 +142,7 @@ fn main() -> ExitCode {
         let error = CommandError::usage(message).with_advice("leave out --json");
         return output::exit_code(error.report(out));
     }
+    // These commands wait for nothing, so they work without the threads of a runtime.
     if args.command.is_immediate() {
         let outcome = run(out, args, None).now_or_never();
         let waits = || Err(CommandError::failed("this command waits for something, but it must not"));
@@ -166,6 +168,7 @@ fn main() -> ExitCode {
         let (layer, trace_context) = (None, None);
         warnings::show(layer);
         let outcome = run(out, args, trace_context).await;
+        // Shared holds are written in the background, so wait for them before the process ends.
         config::settle_holds().await;
         #[cfg(feature = "otlp")]
         telemetry.finish().await;
@@ -173,6 +176,7 @@ fn main() -> ExitCode {
         finish::finish_refreshes().await;
         outcome
     });
+    // Blocking work, such as a read of standard input, cannot be cancelled.
     runtime.shutdown_timeout(LAST_WORK);
     output::exit_code(outcome.unwrap_or_else(|error| error.report(out)))
 }
@@ -183,6 +187,7 @@ fn start_runtime() -> io::Result<Runtime> {
     let taken = (0..RUNTIME_PIPES).map(|_| io::pipe()).collect::<io::Result<Vec<_>>>()?;
     let gate = Mutex::new(());
     thread::scope(|scope| {
+        // All threads wait at this gate, so that they exist at the same time as in the runtime.
         let closed = gate.lock();
         // One thread for each worker of the runtime, and one for its first blocking task.
         for _ in 0..=thread::available_parallelism().map_or(1, usize::from) {
@@ -191,6 +196,7 @@ fn start_runtime() -> io::Result<Runtime> {
         drop(closed);
         io::Result::Ok(())
     })?;
+    // The runtime opens the same number of pipes, so release them first.
     drop(taken);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }

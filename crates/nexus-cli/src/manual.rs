@@ -40,6 +40,7 @@ pub(crate) fn completions(out: AnswerWriter, shell: Shell) -> Result<ExitCode, C
 /// Prints the manual page: the command, then each of its subcommands.
 pub(crate) fn manual(out: AnswerWriter) -> Result<ExitCode, CommandError> {
     let mut command = command();
+    // Building adds the global options to each subcommand.
     command.build();
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page).map_err(CommandError::failed)?;

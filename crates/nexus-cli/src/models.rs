@@ -70,6 +70,7 @@ pub(crate) async fn models(
         backends.retain(|known, _| *known == id);
     }
     let asked = backends.iter().map(|(id, backend)| async move { (id, backend.models().await) });
+    // Query all servers at once, so that a slow one does not delay the others.
     let answers = futures::future::join_all(asked).await;
     let mut has_list = false;
     for (id, answer) in answers {

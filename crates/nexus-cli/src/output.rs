@@ -28,6 +28,7 @@ static FAILED: Notify = Notify::const_new();
 /// Writes a line to standard output.
 pub(crate) fn say(line: impl Display) {
     activity::clear();
+    // Write the line in one call, so that lines of several threads do not mix.
     if FAILURE.get().is_none()
         && let Err(error) = io::stdout().write_all(format!("{line}\n").as_bytes())
     {
@@ -116,6 +117,7 @@ pub(crate) fn is_reader_gone() -> bool {
 /// Waits until a write to standard output has failed.
 pub(crate) async fn broken() {
     let mut notified = std::pin::pin!(FAILED.notified());
+    // Register before the check, so that a failure between the two is not missed.
     notified.as_mut().enable();
     if !is_broken() {
         notified.await;
@@ -172,6 +174,7 @@ pub(crate) fn exit_code(code: ExitCode) -> ExitCode {
 
 /// Records the first error of a write to standard output.
 pub(crate) fn fail(error: io::Error) {
+    // Report the first failure; later ones follow from it.
     let _ = FAILURE.set(error);
     FAILED.notify_waiters();
 }

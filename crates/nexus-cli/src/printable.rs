@@ -12,6 +12,7 @@ pub(crate) fn printable_lines(text: &str) -> String {
 
 /// Returns true if a terminal obeys the character in place of showing it.
 fn is_obeyed(character: char) -> bool {
+    // Marks of text direction can display words in another order than they have.
     let changes_direction = matches!(
         character,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'

@@ -168,6 +168,7 @@ impl<W: Write + Send> TurnPrinter<W> {
             return self.piece(message, Mode::Text, text);
         };
         self.repeated.push_str(text);
+        // The repetition so far is on the screen already.
         if withdrawn.starts_with(&self.repeated) {
             return;
         }

@@ -40,8 +40,10 @@ impl Write for ScreenWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         activity::clear();
         let mut screen = screen();
+        // While a person types a line, output is stored until that line is complete.
         if !screen.streams() {
             screen.held.extend_from_slice(bytes);
+        // Another line has already ended this one, so its own line end would leave an empty line.
         } else if !(mem::take(&mut screen.is_broken_line) && bytes == b"\n") {
             screen.put(bytes)?;
         }
@@ -133,6 +135,7 @@ impl LastLine {
 
     /// Removes the line that is being typed from the terminal. Spaces do it on any terminal.
     fn wipe(&mut self) {
+        // Some terminals wrap after a write into the last column, so leave it free.
         let columns = terminal::columns().unwrap_or(80).saturating_sub(1);
         self.show(&format!("\r{:columns$}\r", ""));
     }
@@ -262,6 +265,7 @@ pub(crate) fn take_unfinished() -> String {
         LineOwner::Question | LineOwner::Answered => {
             screen.begin_line();
             screen.release();
+            // An unfinished reply goes neither to the question nor to the agent.
             return String::new();
         }
     }

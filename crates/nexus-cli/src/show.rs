@@ -45,6 +45,7 @@ pub(crate) fn show(out: AnswerWriter, file: &Path) -> Result<ExitCode, CommandEr
         CommandError::usage(format_args!("{place}: {error}"))
             .with_advice("name a file that `nexus run --keep FILE` wrote")
     })?;
+    // A file without any record is of another kind. A file with some damaged lines is still shown.
     if log.turns.is_empty() && !log.unread.is_empty() {
         let message = format!("{place} has no record of a turn; its first line: {}", log.unread[0].fault);
         return Err(CommandError::failed(message).with_advice("`nexus run --keep FILE` writes such a file"));
@@ -62,6 +63,7 @@ pub(crate) fn show(out: AnswerWriter, file: &Path) -> Result<ExitCode, CommandEr
 
 /// Removes control characters if standard output is a terminal, which would obey them. A file gets the text unchanged.
 pub(crate) fn shown(text: &str) -> String {
+    // A terminal obeys control characters; a file gets the text unchanged.
     match std::io::stdout().is_terminal() {
         true => printable_lines(text),
         false => text.to_owned(),
@@ -156,6 +158,7 @@ fn ran_on(turn: &TurnRecord) -> String {
 fn skipped(turn: &TurnRecord) -> String {
     let of_provenance = turn.provenance().map(|ran| ran.skipped.as_slice()).unwrap_or_default();
     let of_error = turn.error().map(|error| error.skipped.as_slice()).unwrap_or_default();
+    // The error of a failed turn lists the skipped backends, and the provenance of a result does.
     let all = if of_error.is_empty() { of_provenance } else { of_error };
     let lines = all.iter().map(|skipped| format!("{}: {}", skipped.backend, skipped.reason));
     lines.collect::<Vec<_>>().join("\n")

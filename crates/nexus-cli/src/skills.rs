@@ -129,6 +129,7 @@ fn sign_in() -> Result<ExitCode, CommandError> {
     let mut code = ExitCode::SUCCESS;
     for login in nexus::logins() {
         let word = login.as_str();
+        // Without a terminal no person can complete a login here.
         if !std::io::stdin().is_terminal() {
             say(format_args!("sign in with `nexus login {word}`"));
             continue;
@@ -271,6 +272,7 @@ async fn open(source: &str) -> Result<Box<dyn HubReader>, CommandError> {
     }
     let (scheme, rest) = source.split_once("://").unwrap_or_default();
     let authority = rest.split('/').next().unwrap_or_default();
+    // Skills become instructions for agents, so plain HTTP is accepted from this machine only.
     let is_here = matches!(authority.split(':').next(), Some("127.0.0.1" | "localhost"));
     if authority.contains('@') {
         return Err(CommandError::usage("the address of a hub must not contain a user or a password"));
@@ -290,6 +292,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     let mut source = error.source();
     while let Some(error) = source {
         let layer = error.to_string();
+        // Some layers already quote their cause at their end.
         if !text.ends_with(&layer) {
             text = format!("{text}: {layer}");
         }

@@ -7,6 +7,7 @@ use nexus_files::rfc3339;
 /// Formats an instant for people, with its distance from now.
 pub(crate) fn spoken_instant(instant: SystemTime, now: SystemTime) -> String {
     let text = rfc3339::seconds(instant);
+    // The first 16 characters are the date, the hour and the minute.
     let minutes = text.get(..16).unwrap_or(&text).replace('T', " ");
     match (instant.duration_since(now), now.duration_since(instant)) {
         (Ok(left), _) => format!("{minutes} UTC (in {})", spoken(left)),

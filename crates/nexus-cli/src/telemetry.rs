@@ -52,6 +52,7 @@ impl Telemetry {
     /// Sends the remaining data. A failure prints a warning, and never fails the turn.
     pub(crate) async fn finish(self) {
         let Some((collector, exporter)) = self.0 else { return };
+        // Lost telemetry does not change the exit code of the command.
         if let Err(error) = exporter.shut_down(PATIENCE).await {
             complain(format_args!("the collector {collector} did not accept the telemetry: {error}"));
         }

@@ -11,6 +11,7 @@ pub(crate) fn columns() -> Option<usize> {
     {
         use rustix::termios::tcgetwinsize;
 
+        // Each of the streams may be redirected, so the first terminal among them counts.
         let sizes = [tcgetwinsize(io::stdout()), tcgetwinsize(io::stderr()), tcgetwinsize(io::stdin())];
         let size =
             sizes.into_iter().flatten().map(|size| usize::from(size.ws_col)).find(|columns| *columns > 0);

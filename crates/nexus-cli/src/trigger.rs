@@ -81,6 +81,7 @@ pub(crate) async fn trigger(
         TriggerCommand::File { whose, path, action, pattern } => {
             let path = absolute(&path)
                 .map_err(|error| CommandError::usage(format_args!("{}: {error}", path.display())))?;
+            // With a pattern the path names a folder, even if it does not exist yet.
             let mut schedule = match pattern.is_some() || path.is_dir() {
                 true => FileSchedule::folder(path),
                 false => FileSchedule::file(path),
@@ -118,6 +119,7 @@ pub(crate) async fn trigger(
         TriggerCommand::Enable { id } => show(out, &triggers.set_enabled(&id, true).await?),
         TriggerCommand::Disable { id } => show(out, &triggers.set_enabled(&id, false).await?),
         TriggerCommand::Delete { id } => {
+            // Delete the trigger first, so that no webhook remains without its secret.
             triggers.delete(&id).await?;
             secrets().delete(&id)?;
             let text = format!("{id} is deleted");
@@ -167,6 +169,7 @@ async fn webhook(
         // The only output of the secret: the person who configures the sender needs it.
         Ok(secret) => secret.map(|secret| secret.expose().to_owned()),
         Err(error) => {
+            // A webhook without a secret cannot verify any request, so remove its trigger again.
             triggers.delete(&id).await?;
             return Err(error.into());
         }

@@ -144,6 +144,7 @@ fn stored_path(folder: &Path) -> PathBuf {
         },
         _ => folder,
     };
+    // A folder that is gone cannot be resolved, but its trust can still be withdrawn.
     let folder = folder.canonicalize().or_else(|_| absolute(folder)).unwrap_or_else(|_| folder.to_owned());
     folder.join(FILE)
 }
@@ -196,6 +197,7 @@ impl TrustStore {
     }
 
     fn remove(&self, path: &Path) -> Result<bool, CommandError> {
+        // Do not create a home, or write the list, to remove a folder that the list does not have.
         if !self.read()?.files.iter().any(|known| known.path == path) {
             return Ok(false);
         }
@@ -218,6 +220,7 @@ impl TrustStore {
         {
             use std::os::unix::fs::MetadataExt as _;
             let user = rustix::process::geteuid().as_raw();
+            // Root can change every file anyway, so its list adds no risk.
             if ![user, 0].contains(&metadata.uid()) {
                 return Err(unusable(
                     &"the list of trusted configurations belongs to another user: move it away",
@@ -256,6 +259,7 @@ impl TrustStore {
             let reason = format_args!("{}: another process changes it; try again", path.display());
             return Err(CommandError::failed(reason));
         };
+        // Read the list under the lock, because another process may have changed it meanwhile.
         let mut list = self.read()?;
         change(&mut list);
         let bytes = serde_json::to_vec_pretty(&list).map_err(|error| {

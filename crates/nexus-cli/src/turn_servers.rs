@@ -45,6 +45,7 @@ impl TurnServers {
         }
         let workspace = ServerWorkspace::of(request);
         let cancel: CancelToken = host.cancel.clone();
+        // A server may take long to start, so a cancellation ends the wait.
         let (tools, warnings) = tokio::select! {
             offered = self.open.tools(&servers, &workspace) => {
                 offered.map_err(|error| {

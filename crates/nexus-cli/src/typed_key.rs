@@ -38,6 +38,7 @@ impl KeyDecoder {
     /// Decodes the next byte. Returns the key that it completes.
     pub(crate) fn push(&mut self, byte: u8) -> Option<TypedKey> {
         match (self.sequence, byte) {
+            // ESC begins a new sequence even within an incomplete one.
             (_, 0x1b) => {
                 self.sequence = Sequence::Escape;
                 return None;
@@ -58,6 +59,7 @@ impl KeyDecoder {
             0x7f | 0x08 => Some(TypedKey::Erase),
             0x15 | 0x17 => Some(TypedKey::EraseLine),
             0x04 => Some(TypedKey::End),
+            // A tab would move the cursor by an unknown width, so it becomes a space.
             b'\t' => Some(TypedKey::Character(' ')),
             0..0x20 => None,
             _ => self.character(byte),

@@ -87,6 +87,7 @@ impl TurnSnapshots {
         label: String,
         cancel: CancelToken,
     ) -> Result<Option<Self>, CommandError> {
+        // Only a turn that may write files needs a snapshot.
         let Some(folder) = folder.filter(|_| access >= ToolAccess::WorkspaceWrite) else { return Ok(None) };
         let _activity = Activity::start("recording the folder for `nexus undo`");
         let began = blocking(move || -> Result<Self, CommandError> {
@@ -102,6 +103,7 @@ impl TurnSnapshots {
     /// Records the folder after the turn.
     pub(crate) async fn end(self) {
         let number = self.number;
+        // Without the token of the turn, because the end of a cancelled turn is recorded as well.
         let ended = blocking(move || Ok::<_, CommandError>(history(&self.folder)?.end(self.number)?)).await;
         if let Err(error) = ended {
             note(&format!(
@@ -117,6 +119,7 @@ fn history(folder: &Path) -> Result<FolderHistory, TreeError> {
 }
 
 fn history_by(git: &Git, folder: &Path) -> Result<FolderHistory, TreeError> {
+    // The resolved path names the store, so that all links to a folder share one history.
     let known = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let name = hex(&Sha256::digest(known.as_os_str().as_encoded_bytes())[..16]);
     let home = BuildContext::from_process().home;

@@ -133,6 +133,7 @@ impl Installation {
             }
             list.push(if path == "." { prefix.to_owned() } else { prefix.join(path) });
         }
+        // A receipt without this program belongs to another installation.
         if !installation.files.iter().any(|file| file == program) {
             return Err(not_ours(program));
         }
@@ -142,6 +143,7 @@ impl Installation {
     /// Removes the files, then each folder that is empty. The receipt comes last, so that an interrupted call can be repeated with
     /// a program that is installed again.
     fn remove(mut self) -> Result<(Vec<PathBuf>, Vec<PathBuf>), CommandError> {
+        // Remove the receipt last, so that an interrupted command can be repeated.
         self.files.sort_by_key(|file| file.ends_with(RECEIPT));
         let failed = |path: &Path, error| CommandError::failed(format_args!("{}: {error}", path.display()));
         let (mut files, mut folders) = (Vec::new(), Vec::new());

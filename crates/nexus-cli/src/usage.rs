@@ -101,6 +101,7 @@ fn table(report: &SpendingReport) -> Vec<String> {
     }
     names.push(total);
     numbers.push(numbers_of(&report.total));
+    // Many columns of names leave room only for the turns and the cost.
     if report.columns.len() > FEW_NAMES {
         numbers.iter_mut().for_each(|row| drop(row.drain(1..4)));
     }
@@ -146,6 +147,7 @@ fn numbers_of(row: &UsageRow) -> Vec<String> {
 /// Returns a number of tokens in few digits. An unknown one is a question mark.
 fn short(tokens: Option<u64>) -> String {
     let Some(tokens) = tokens else { return "?".to_owned() };
+    // Thousands begin at 10,000, so that smaller numbers stay exact.
     let units = [(1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")];
     for (least, unit) in units {
         if tokens >= least {
@@ -167,6 +169,7 @@ fn widths(rows: &[Vec<String>]) -> Vec<usize> {
 /// Narrows the widest columns until all of them fit, with their gaps.
 fn fitted(mut widths: Vec<usize>, space: usize) -> Vec<usize> {
     let space = space.saturating_sub(widths.len().saturating_sub(1) * GAP.len());
+    // Shorten the widest column first, so that short names stay whole.
     while widths.iter().sum::<usize>() > space
         && let Some(widest) = widths.iter_mut().max()
         && *widest > 1

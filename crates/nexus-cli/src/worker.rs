@@ -45,6 +45,7 @@ pub(crate) async fn worker(
                 came = interrupts.next() => {
                     came.map_err(signals)?;
                     complain("the running turns are stopped");
+                    // Returning drops `running`, which stops its turns.
                     return Ok(interrupt::exit_code());
                 }
             }

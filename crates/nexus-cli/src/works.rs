@@ -83,6 +83,7 @@ pub(crate) async fn list<T: Serialize + JsonSchema, N: Clone + Default>(
         for item in &items {
             out.show(item, |item| say(text(item)));
         }
+        // Every page repeats the list of unreadable works, so print that of the first page.
         if std::mem::take(&mut is_first) {
             unreadable.iter().for_each(|reason| note(&for_a_person(reason)));
         }
@@ -105,6 +106,7 @@ pub(crate) async fn watch(
     loop {
         let looking = async {
             let found = look().await?;
+            // Without a reader of the output, nothing is left to wait for.
             if found == WatchProgress::GoesOn && !is_broken() {
                 wait().await;
             }

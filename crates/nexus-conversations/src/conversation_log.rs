@@ -94,6 +94,7 @@ impl StateAfterTurn {
         let added = turn.messages.len() as u64;
         let turns = self.turns.checked_add(1).ok_or_else(overflow)?;
         let messages = self.messages.checked_add(added).ok_or_else(overflow)?;
+        // A fresh turn does not carry the earlier messages, so their omissions no longer count.
         let mut not_carried = match turn.begins_afresh {
             true => NotCarried::default(),
             false => std::mem::take(&mut self.not_carried),
@@ -109,6 +110,7 @@ impl StateAfterTurn {
             record = self.record_of(&state, &said, &turn, path)?;
         }
         seal_within(most_bytes, &mut record, path)?;
+        // `record_of` compares with the former state, so replace it only now.
         *self = state;
         Ok(record)
     }
@@ -122,6 +124,7 @@ impl StateAfterTurn {
         path: &Path,
     ) -> Result<Vec<u8>, ConversationError> {
         let items = after.resume.as_ref().map(|handle| handle.items().clone()).unwrap_or_default();
+        // Store only the items that this turn added; earlier records have the rest.
         let kept = self.resume.as_ref().map_or(0, |former| items.equal_beginning(former.items()));
         let total = items.items().len();
         let mut record = begin();

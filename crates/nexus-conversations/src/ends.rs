@@ -164,6 +164,7 @@ impl Conversations {
         turn: ConversationTurn,
         mut resume: Option<ResumeHandle>,
     ) -> Result<ConversationEnd, ConversationError> {
+        // A shared lock: several turns may end at once, but no sweep runs meanwhile.
         let store = self.share_store(Duration::MAX)?;
         if !self.is_current(&end)? {
             let found = self.end_of(&end.name)?.unwrap_or_else(|| ConversationEnd::new(end.name.clone()));
@@ -183,6 +184,7 @@ impl Conversations {
                 step::passed();
                 StoredPosition::Log { id: id.clone(), offset }
             }
+            // A conversation of the old format is converted as a whole at its next turn.
             StoredPosition::Nowhere | StoredPosition::VersionOne(_) => {
                 let id = LogId::new(&end.name);
                 let mut records = header_record(&end.name, None, &name_path)?;
@@ -204,6 +206,7 @@ impl Conversations {
         };
         end = ConversationEnd::at(end.name, end.state, position);
         step::passed();
+        // Release the store before the journal takes a lock of its own.
         drop(store);
         self.record(&end.name, if is_new { "created" } else { "changed" });
         Ok(end)
@@ -215,6 +218,7 @@ impl Conversations {
         Ok(match (&end.position, found) {
             (StoredPosition::Nowhere, found) => found.is_none(),
             (StoredPosition::Log { id, offset }, Some(NameFile::Log(named))) => {
+                // A longer log has a torn or newer record after this end.
                 let length = fs::symlink_metadata(ConversationLog::path_of(&self.logs(), id));
                 named.log == *id && length.is_ok_and(|found| found.is_file() && found.len() == *offset)
             }

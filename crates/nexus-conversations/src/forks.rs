@@ -31,9 +31,11 @@ impl Conversations {
     ) -> Result<ConversationSummary, ConversationError> {
         // Check this first, so that an unknown name creates no folder.
         self.known(from)?;
+        // Lock the name before the store, in the same order as a turn does.
         let hold = self.lock_name(to, Duration::ZERO)?;
         let outcome = (|| {
             let _store = self.lock_store(STORE_PATIENCE)?;
+            // Read again under the lock, because the conversation may have changed or gone meanwhile.
             let source = self.known(from)?;
             if NameFile::of(&self.path_of(to), to)?.is_some() {
                 return Err(ConversationError::new(
@@ -95,6 +97,7 @@ impl Conversations {
                 turns.position_of(at)?.ok_or_else(lacks)?
             }
         };
+        // Write the log before the name: a sweep removes a log without a name, but a name without a log is damage.
         let log = LogId::new(to);
         let header = header_record(to, Some(point), &path)?;
         ConversationLog::of(&self.logs(), &log).create(&header)?;

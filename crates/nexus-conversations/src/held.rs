@@ -55,6 +55,7 @@ impl NameHold {
         turn: ConversationTurn,
         resume: Option<ResumeHandle>,
     ) -> Result<ConversationEnd, ConversationError> {
+        // A write of a dropped future may still run, so the next one waits for it.
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.store.add(end, turn, resume)
     }
@@ -93,6 +94,7 @@ impl Conversations {
         let hold = Some(self.lock_name(name, patience)?);
         let hold = NameHold { store: self.clone(), name: name.clone(), hold, writing: Mutex::default() };
         let hold = Arc::new(hold);
+        // Read after the lock, so that no other process adds a turn in between.
         let found = self.end_before_turn(name)?;
         let is_new = found.is_none();
         let end = found.unwrap_or_else(|| ConversationEnd::new(name.clone()));
@@ -138,6 +140,7 @@ impl HeldConversation {
     /// [`InUse`](crate::ConversationErrorKind::InUse) while a dropped [`HeldConversation::run_turn`] still stores its turn;
     /// errors of the file system.
     pub fn delete(self) -> Result<(), ConversationError> {
+        // A write of a dropped future still has a reference.
         if Arc::strong_count(&self.hold) > 1 {
             return Err(self.store.in_use(&self.end.name));
         }
@@ -155,6 +158,7 @@ impl HeldConversation {
         turn: ConversationTurn,
         resume: Option<ResumeHandle>,
     ) -> Result<(), ConversationError> {
+        // Stale until the write succeeds: after an error its result is unknown, and the end is read again.
         self.is_stale = true;
         self.end = self.hold.add(self.end.clone(), turn, resume)?;
         self.is_stale = false;
@@ -248,6 +252,7 @@ impl HeldConversation {
         }
         sink.flush().await;
         let mut superseded: Vec<ResumeHandle> = former.into_iter().chain(own).collect();
+        // A vendor may return the same handle again.
         superseded.dedup();
         // If the turn resumed, the former handle belongs to the same conversation, so it is not superseded.
         superseded.retain(|handle| {
@@ -276,6 +281,7 @@ impl HeldConversation {
         let mut failed = None;
         let reason = match &self.end.state.resume {
             Some(handle) if turn.router.can_resume(turn.kind.clone(), handle) => {
+                // The backend must not start a new conversation by itself; the code below decides about that.
                 let mode = ConversationMode::Resume { handle: handle.clone(), on_lost: OnLost::Fail };
                 let outcome = turn.run(request.clone().with_conversation(mode), sink).await;
                 let is_own = chain.contains(handle.backend());
@@ -339,6 +345,7 @@ fn is_lost(error: &TurnError, is_own: bool, backends: usize, when_lost: WhenLost
     let has_done_nothing = partial.messages.is_empty()
         && partial.tool_calls.is_empty()
         && partial.effects == nexus_core::Effects::None;
+    // Another backend does not know the conversation, so it can continue only after a reseed.
     let may_others = backends > 1 && when_lost == WhenLost::Reseed && error.kind().could_not_run();
     // Other failures, such as a wrong key, do not depend on the conversation.
     let is_about_request = matches!(

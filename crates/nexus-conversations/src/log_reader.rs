@@ -79,9 +79,11 @@ impl ConversationLogReader {
     /// Returns the offset of the end of the last whole record. The bytes after it are an incomplete record of a writer that
     /// was killed, or that still writes.
     pub(crate) fn end(&mut self) -> Result<u64, ConversationError> {
+        // Usually the file ends with a complete record, so its last line suffices.
         if self.start_of(self.length)?.is_some() {
             return Ok(self.length);
         }
+        // Otherwise walk through the records from the beginning, because the last one may be torn.
         let mut end = 0;
         loop {
             let rest = self.length - end;
@@ -182,9 +184,11 @@ impl ConversationLogReader {
         };
         let Some(length) = length_in_check(self.bytes(check_at, end)?) else { return Ok(None) };
         let Some(start) = end.checked_sub(length) else { return Ok(None) };
+        // No record has such a length, so the text only looks like a checksum.
         if length > MAX_RECORD_BYTES || length < (BEGIN_BYTES + CHECK_BYTES) as u64 {
             return Ok(None);
         }
+        // The first line states the same length, so a torn record cannot pass.
         let begin = self.bytes(start, start + BEGIN_BYTES as u64)?;
         Ok((length_in_begin(begin) == Some(length)).then_some(start))
     }
@@ -193,6 +197,7 @@ impl ConversationLogReader {
     fn bytes(&mut self, start: u64, end: u64) -> Result<&[u8], ConversationError> {
         let window_end = self.window_start + self.window.len() as u64;
         if start < self.window_start || end > window_end {
+            // Records are read from the end, so read a whole window before the wanted bytes.
             let read_from = start.min(end.saturating_sub(WINDOW_BYTES));
             let mut window = Vec::new();
             let read = (&self.file)

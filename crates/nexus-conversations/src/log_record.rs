@@ -28,6 +28,7 @@ pub(crate) fn no_check() -> String {
 
 /// Returns the beginning of a record, to which its lines are appended.
 pub(crate) fn begin() -> Vec<u8> {
+    // `seal` fills this line when the length is known.
     vec![b' '; BEGIN_BYTES]
 }
 
@@ -38,6 +39,7 @@ pub(crate) fn seal(record: &mut [u8]) {
     let hash_at = record.len().saturating_sub(HASH_DIGITS + CHECK_END.len());
     let length_at = hash_at.saturating_sub(LENGTH_DIGITS + 1);
     put(record, 0, &begin);
+    // The hash covers the length, so the length is written first.
     put(record, length_at, format!("{length}-").as_bytes());
     let hash = hash_text(record.get(..hash_at).unwrap_or_default());
     put(record, hash_at, hash.as_bytes());

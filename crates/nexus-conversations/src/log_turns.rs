@@ -96,6 +96,7 @@ impl LogTurns {
 
     /// Continues in the log from which this one was forked.
     fn follow(&mut self, fork: LogPoint) -> Result<(), ConversationError> {
+        // A damaged header could lead back to its own log, so the number of forks is bounded.
         self.forks += 1;
         if (fork.turns, fork.messages) != self.expected || self.forks > MAX_FORKS {
             return Err(self.reader.damaged("its numbers of turns and messages are wrong"));

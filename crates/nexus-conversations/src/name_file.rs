@@ -110,6 +110,7 @@ impl NameFile {
         let found = file.name();
         let is_of_name = match &file {
             Self::VersionOne(_) => true,
+            // The id of a log begins with the name, because two names must not share a log.
             Self::Log(named) => named.log.stem() == name.stem(),
         };
         if found.stem() != name.stem() || !is_of_name {

@@ -61,6 +61,7 @@ impl Conversation {
         }
         let total = self.messages().count() as u64;
         let mut filling = Filling::new(not_carried, takes_pictures, most_bytes);
+        // Newest first: when the room is used up, the oldest messages are left out.
         for turn in self.turns.iter().rev() {
             if !filling.add(turn) {
                 break;
@@ -202,6 +203,7 @@ impl RemainingRoom {
             Piece::Picture => 0,
         });
         let bytes: usize = texts.sum();
+        // The newest message is shortened; an older one is either whole or left out.
         if bytes > self.text && self.newest.is_none() {
             self.not_carried = cut_before;
             self.shown.truncate(shown_before);

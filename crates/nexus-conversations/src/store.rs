@@ -140,6 +140,7 @@ impl Conversations {
         let Some(found) = self.listed(path)? else { return Ok(None) };
         if self.path_of(&found.name) != path {
             let reason = format!("it is that of {:?}", found.name.as_str());
+            // A copied name file would otherwise show the same conversation twice.
             return Err(ConversationError::damaged(path, reason));
         }
         let updated_at = UNIX_EPOCH.checked_add(Duration::from_millis(found.updated_at_ms));
@@ -167,6 +168,7 @@ impl Conversations {
             log.closing_line(end)
         });
         let name = named.name;
+        // A log without a turn ends with its header: its only turns are those of the fork.
         Ok(Some(match closing.map_err(|error| in_conversation(error, path))? {
             ListedClosing::End(end) => ConversationSummary {
                 name,
@@ -190,6 +192,7 @@ impl Conversations {
     /// [`Unknown`](ConversationErrorKind::Unknown); errors of reading.
     pub fn summary(&self, name: &ConversationName) -> Result<ConversationSummary, ConversationError> {
         let path = self.path_of(name);
+        // Names that differ only in case share a file, so compare the name within it.
         NameFile::of(&path, name)?.ok_or_else(|| self.unknown(name))?;
         self.listed(&path)?.ok_or_else(|| self.unknown(name))
     }
@@ -239,12 +242,14 @@ impl Conversations {
     /// [`NewerVersion`](ConversationErrorKind::NewerVersion); errors of the file system.
     pub fn delete(&self, name: &ConversationName) -> Result<Option<ResumeHandle>, ConversationError> {
         let path = self.path_of(name);
+        // Look before the lock, because locking creates a file for the name.
         if fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             return Err(self.unknown(name));
         }
         let hold = self.lock_name(name, Duration::ZERO)?;
         let outcome = match self.end_of(name) {
             Ok(found) => Ok(found.and_then(|found| found.state.resume)),
+            // Damage must not prevent the deletion, but the vendor's handle is then lost.
             Err(error) if error.kind == ConversationErrorKind::Damaged => Ok(None),
             Err(error) => Err(error),
         };
@@ -258,6 +263,7 @@ impl Conversations {
         let path = self.path_of(name);
         let store = self.lock_store(STORE_PATIENCE)?;
         let removed =
+            // Flush the folder, so that a power failure does not bring the conversation back.
             fs::remove_file(&path).and_then(|()| fs::File::open(self.folder.join("names"))?.sync_all());
         removed.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => self.unknown(name),

@@ -116,11 +116,13 @@ impl Conversations {
                 Some(NameFile::VersionOne(named)) => {
                     let (mut next, mut chain) = (named.place, Vec::new());
                     while let Some(ConversationPoint { node: id, .. }) = next
+                        // The rest of this chain is already marked, so forks of one conversation are read once.
                         && !reached.nodes.contains(&id)
                     {
                         next = Node::read_parent(&nodes, &id).map_err(told)?;
                         chain.push(id);
                     }
+                    // Add only a complete chain, because the second `mark` stops at a marked node.
                     reached.nodes.extend(chain);
                 }
                 Some(NameFile::Log(named)) => {
@@ -134,6 +136,7 @@ impl Conversations {
                                 .and_then(|mut log| log.header());
                         next = header.map_err(told)?.fork.map(|fork| (fork.log, fork.offset));
                         let known = reached.logs.entry(id).or_default();
+                        // Several forks may read one log: the longest part counts.
                         *known = read.max(*known);
                     }
                 }

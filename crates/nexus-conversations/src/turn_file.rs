@@ -71,6 +71,7 @@ pub(crate) fn newer_version(path: &Path, version: u64) -> Option<ConversationErr
 
 /// Parses JSON. Fails for malformed JSON, and for a later version.
 pub(crate) fn parse<T: for<'de> Deserialize<'de>>(path: &Path, bytes: &[u8]) -> Result<T, ConversationError> {
+    // Read the version alone first, because a newer version may have other fields.
     let Versioned { version } =
         serde_json::from_slice(bytes).map_err(|error| ConversationError::damaged(path, error))?;
     if let Some(error) = newer_version(path, version) {

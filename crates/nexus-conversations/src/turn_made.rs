@@ -66,6 +66,7 @@ impl ConversationTurn {
                 (&partial.messages, &partial.tool_calls, partial.provenance.as_ref(), Some(error.kind()))
             }
         };
+        // A failed turn without any message adds nothing to the conversation.
         if failure.is_some() && messages.is_empty() && calls.is_empty() {
             return None;
         }
@@ -137,6 +138,7 @@ impl Making<'_> {
             if message.text.is_empty() {
                 continue;
             }
+            // A message without an event has no place: the last one is the answer, and the others come first.
             let unknown = (if index == last { usize::MAX } else { 0 }, index);
             let place = order.messages.get(&message.id).map_or(unknown, |place| (*place, 0));
             let text = self.text(&message.text);

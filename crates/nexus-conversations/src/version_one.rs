@@ -77,6 +77,7 @@ pub(crate) fn check_counts(folder: &Path, path: &Path, named: &NamedPlace) -> Re
         None => counts == (0, 0),
         Some(place) => match Node::read(folder, &place.node) {
             Ok(node) => node.counts(place) == Some(counts),
+            // A node that cannot be read is reported when its turns are read.
             Err(_) => true,
         },
     };

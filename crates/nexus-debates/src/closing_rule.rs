@@ -48,15 +48,18 @@ impl CloseSignals {
         let stances = |positions: &Positions| positions.clone().into_iter();
         let mut is_revised = Vec::new();
         for (name, now) in submitted {
+            // A panelist without earlier positions cannot have revised any.
             let Some(was) = before.get(name) else { continue };
             is_revised
                 .extend(stances(now).filter_map(|(claim, stance)| was.get(&claim).map(|was| *was != stance)));
         }
+        // A panelist that submits nothing in this round retains its positions.
         let mut after = before.clone();
         after.extend(submitted.clone());
         let panel: Vec<&Positions> = after.values().collect();
         let mut pairs = Vec::new();
         for (at, one) in panel.iter().enumerate() {
+            // Each pair counts once.
             for other in &panel[at + 1..] {
                 pairs.extend(
                     stances(one).filter_map(|(claim, stance)| {
@@ -78,6 +81,7 @@ impl CloseSignals {
 /// the debate continues, and at the maximum it closes, with any answer of the arbiter. In between it closes if it is settled
 /// and the arbiter ratifies that.
 pub fn decide(round: u32, bounds: RoundBounds, signals: &CloseSignals, ratifies: bool) -> RoundDecision {
+    // The upper bound closes without the arbiter. Before it, the numbers and the arbiter have to agree.
     let closes =
         round >= bounds.least.max(1) && (round >= bounds.most || (signals.are_settled() && ratifies));
     if closes { RoundDecision::Close } else { RoundDecision::Continue }
@@ -85,6 +89,7 @@ pub fn decide(round: u32, bounds: RoundBounds, signals: &CloseSignals, ratifies:
 
 fn share(of: &[bool]) -> f64 {
     match of.len() {
+        // A round with nothing to compare counts as agreement.
         0 => 0.0,
         all => of.iter().filter(|is| **is).count() as f64 / all as f64,
     }

@@ -50,6 +50,7 @@ pub fn converge(frame: &Frame, positions: &BTreeMap<String, Positions>) -> Vec<C
         let (support, oppose, abstain) = (who(Stance::Support), who(Stance::Oppose), who(Stance::Abstain));
         let outcome = match (support.len(), oppose.len()) {
             (0, 0) => ClaimOutcome::Abstained,
+            // A single position is not yet a convergence of the panel, so it stays contested.
             (2.., 0) => ClaimOutcome::ConvergedSupport,
             (0, 2..) => ClaimOutcome::ConvergedOppose,
             _ => ClaimOutcome::Contested,

@@ -137,6 +137,7 @@ impl Debate {
     /// [`Damaged`](DebateErrorKind::Damaged) if a record is missing or was changed from outside.
     pub fn proceedings(&self, data: &DebateData) -> Result<Proceedings, DebateError> {
         let mut proceedings = Proceedings::new(data.settings.bounds());
+        // Only these stages count. A further record belongs to a settlement that was interrupted.
         for stage in &data.settled {
             let path = self.stage_file(stage);
             let bytes = nexus_files::read_bounded(&path, MOST_RECORD_BYTES)
@@ -144,6 +145,7 @@ impl Debate {
                 .ok_or_else(|| DebateError::damaged(&path, "it is gone"))?;
             let record: StageRecord = serde_json::from_slice(&bytes)
                 .map_err(|error| DebateError::damaged(&path, error.to_string()))?;
+            // Check each record again, because a person may have edited the file.
             proceedings.add(record).map_err(|reason| DebateError::damaged(&path, &reason))?;
         }
         Ok(proceedings)

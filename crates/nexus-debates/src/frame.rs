@@ -180,6 +180,7 @@ fn check_panel(faults: &mut Faults, panelists: &[Panelist], rules: &FrameRules) 
             let place = format!("{place}.sources[{which}]");
             if !rules.sources.contains(source) {
                 faults.add(place, "no source has this name");
+            // Each source goes to one panelist, so that the panelists know different facts.
             } else if let Some(other) = readers.insert(source, &panelist.name) {
                 faults.add(
                     place,
@@ -192,6 +193,7 @@ fn check_panel(faults: &mut Faults, panelists: &[Panelist], rules: &FrameRules) 
         }
     }
     for pin in &rules.pins {
+        // A pin means the registered agent of that name, and without one a panelist of that name.
         let is_there = match rules.registered.contains(pin) {
             true => sits.contains(pin.as_str()),
             false => panelists.iter().any(|panelist| panelist.name == *pin),

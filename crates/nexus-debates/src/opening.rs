@@ -73,6 +73,7 @@ impl Opening {
         }
         check_text(&mut faults, "summary", &draft.summary, MOST_ARGUMENT_BYTES);
         faults.into_result("opening")?;
+        // Ids count the arguments in the order of the draft, so that a record has the same ids when it is read again.
         let argument = |(at, argument): (usize, &ArgumentDraft)| Argument {
             id: format!("{name}.o{}", at + 1),
             about: argument.claim.clone(),

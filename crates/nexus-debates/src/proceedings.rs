@@ -85,6 +85,7 @@ impl Proceedings {
         match record {
             StageRecord::Framing { frame } => self.frame = Some(*frame),
             StageRecord::Opening { panel } => {
+                // `present` borrows the proceedings mutably, so the check needs a frame of its own.
                 let frame = self.framed()?.clone();
                 self.openings = self.present("opening", panel, |draft, name| {
                     Opening::accept(&draft, &frame, name).map_err(|error| error.to_string())
@@ -104,6 +105,7 @@ impl Proceedings {
                         .map_err(|error| error.to_string())
                 })?;
                 let submitted = by_name(&rebuttals, Rebuttal::positions);
+                // Compare with the positions before this round, which the next line replaces.
                 let signals = CloseSignals::of(&self.positions, &submitted);
                 self.positions.extend(submitted);
                 self.history.push((stage, self.positions.clone()));
@@ -111,10 +113,12 @@ impl Proceedings {
             }
             StageRecord::CheckingClose { judgement } => {
                 let Some(round) = self.rounds.last() else { return Err("no round was held".to_owned()) };
+                // After the last allowed round the debate closes without the arbiter.
                 if judgement.is_none() && !self.is_at_ceiling() {
                     return Err("the arbiter's judgement is missing".to_owned());
                 }
                 let ratifies = judgement.as_ref().is_some_and(|judgement| judgement.close);
+                // Another round answers new tensions, which the arbiter's findings name.
                 if self.decide(&round.signals, ratifies) == RoundDecision::Continue {
                     let findings = judgement.as_ref().map(|judgement| judgement.findings.clone());
                     self.tensions = Some(self.tensions_of(&findings.unwrap_or_default())?);
@@ -123,6 +127,7 @@ impl Proceedings {
                     round.judgement = judgement;
                 }
             }
+            // Computed from the positions: the standings in the record are for readers of the file.
             StageRecord::Converging { .. } => {
                 self.standings = Some(converge(self.framed()?, &self.positions));
             }

@@ -98,6 +98,7 @@ pub(crate) fn copy(
 /// Checks that the names of sources are valid and different.
 pub(crate) fn check_names(drafts: &[SourceDraft]) -> Result<(), DebateError> {
     for (at, draft) in drafts.iter().enumerate() {
+        // Names become folders, and some file systems ignore case.
         let is_taken = drafts[..at].iter().any(|other| other.name.eq_ignore_ascii_case(&draft.name));
         if !is_name(&draft.name) || is_taken {
             let message = format!("{:?} is not a name of a source, or occurs twice", draft.name);
@@ -155,6 +156,7 @@ fn open(path: &Path, roots: &[PathBuf]) -> Result<(ScopedFiles, String), DebateE
         _ => return Err(refused("it is neither a file nor a folder")),
     };
     let scope = ParticipantScope::assemble(
+        // A source is only read, so a hard link cannot change a file elsewhere.
         &Brief::new(root).reading(&start).allow_hard_links_for_reading(),
         None,
         None,
@@ -218,6 +220,7 @@ fn copy_file(
     }
     // Check the size before the file is read, because it may be huge.
     all.fits(name, metadata.len())?;
+    // The file may grow while it is copied, so the copy has a limit of its own.
     let left = MOST_BYTES - all.bytes;
     let written = write(to, &mut file, left).map_err(DebateError::at(to))?;
     all.add(name, written)
@@ -246,6 +249,7 @@ impl Copied {
 /// Copies at most `most` + 1 bytes into a new file, and returns the number of bytes. One byte more shows that the input is
 /// too long.
 fn write(path: &Path, from: &mut dyn io::Read, most: u64) -> io::Result<u64> {
+    // A file that exists already is another entry of the same name, as on disks that ignore case.
     let mut file = File::create_new(path)?;
     let written = io::copy(&mut from.take(most.saturating_add(1)), &mut file)?;
     file.flush()?;

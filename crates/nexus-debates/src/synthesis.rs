@@ -96,6 +96,7 @@ pub fn synthesis(question: &str, proceedings: &Proceedings) -> String {
 /// Returns the end of a synthesis: the panel's positions and the arbiter's interpretation, as far as they exist.
 pub fn conclusion(proceedings: &Proceedings) -> String {
     let mut text = String::new();
+    // Before the converging stage the outcome is not final, so leave it out.
     if proceedings.standings().is_some() {
         heading(&mut text, "Outcome");
         for standing in proceedings.outcome() {
@@ -140,10 +141,12 @@ pub fn verbatim_parts(synthesis: &str) -> Vec<VerbatimPart> {
 /// Returns the block under a heading, and the text after it.
 fn part<'s>(line: &str, after: &'s str) -> Option<(VerbatimPart, &'s str)> {
     let (id, bytes) = line.strip_prefix("### ")?.strip_suffix(" bytes)")?.rsplit_once(" (")?;
+    // The heading names a claim after the id.
     let id = id.split(", ").next()?.to_owned();
     let block = after.strip_prefix('\n')?;
     let (_, content) = block.split_once('\n')?;
     let length: usize = bytes.parse().ok()?;
+    // The stated length covers the whole text, so a heading within it counts as text.
     let text = content.get(..length)?.to_owned();
     Some((VerbatimPart { id, text }, &content[length..]))
 }
@@ -163,6 +166,7 @@ fn verbatim(text: &mut String, argument: &Argument) {
 }
 
 fn block(text: &mut String, id: &str, about: &str, content: &str) {
+    // A fence longer than every run of back-quotes in the text, so that the text cannot close it.
     let fence = "`".repeat(longest_fence(content).max(2) + 1);
     let _ = writeln!(text, "### {id}{about} ({} bytes)\n\n{fence}text", content.len());
     text.push_str(content);

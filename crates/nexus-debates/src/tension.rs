@@ -81,6 +81,7 @@ impl Tensions {
             .enumerate()
             .map(|(at, finding)| (format!("findings[{at}].id"), finding.id.as_str()));
         check_names(&mut faults, ids, "finding");
+        // Each check searches long texts, so check no more findings than are allowed.
         for (at, finding) in findings.iter().enumerate().take(MOST_FINDINGS) {
             let place = format!("findings[{at}]");
             if frame.claim(&finding.claim).is_none() {
@@ -92,6 +93,7 @@ impl Tensions {
             check_sides(&mut faults, &place, finding, positions, &raw);
         }
         let tensions = Self { findings: findings.to_vec() };
+        // A contradicted panelist has to face the case against it, so the arbiter cannot leave it out.
         for claim in frame.claims() {
             for name in positions.keys().filter(|name| tensions.spares(name, &claim.id, positions)) {
                 let words = format!(
@@ -145,6 +147,7 @@ impl Tensions {
     /// Returns a run of words of a rebuttal in the combined texts for a panelist. Checks these texts with and without the
     /// ids of the findings between them.
     fn copied_for(&self, name: &str, raw: &[RawWords]) -> Option<String> {
+        // Search the cases with and without the ids between them, because a copy may run across two cases.
         let (mut cases, mut with_ids) = (String::new(), String::new());
         for (finding, against) in self.against(name) {
             for case in against {
@@ -188,6 +191,7 @@ fn check_sides(
         }
         let place = format!("{place}.steelman");
         check_text(faults, &place, &side.steelman, MOST_STEELMAN_BYTES);
+        // A longer text is rejected anyway, so it is not searched.
         if side.steelman.len() <= MOST_STEELMAN_BYTES {
             let steelman = SearchedText::of(&side.steelman);
             if let Some(run) = raw.iter().find_map(|raw| raw.shared_with(&steelman)) {

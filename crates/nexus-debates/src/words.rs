@@ -43,6 +43,7 @@ impl RawWords {
             };
             // In scripts without spaces between words, each character is a word.
             let is_alone = has_no_spaces(character);
+            // A longer run of letters counts as several words, as if its spaces were removed.
             if is_alone || length == LONGEST_WORD {
                 raw.end_word();
                 length = 0;
@@ -76,6 +77,7 @@ impl RawWords {
             let letters = &self.letters[run[0]..run[COPIED_WORDS]];
             // Each word has at least one byte, so twelve words fill the piece.
             let piece = letters.as_bytes().first_chunk();
+            // The set rejects most runs at once, so the whole text is rarely searched.
             piece.is_some_and(|piece| text.pieces.contains(piece)) && text.letters.contains(letters)
         })?;
         Some(self.words.get(first..first + COPIED_WORDS)?.join(" "))
@@ -116,6 +118,7 @@ pub fn shares_words(steelman: &str, raw: &str) -> Option<String> {
 fn shown(text: &str, mut give: impl FnMut(Option<char>)) {
     let letter = |character: char| character.is_alphanumeric().then_some(character);
     for character in text.chars() {
+        // ASCII is the usual case and needs no normalisation.
         if character.is_ascii() {
             give(letter(character));
             continue;
@@ -167,6 +170,7 @@ fn prototype(character: char) -> impl Iterator<Item = char> {
 /// Returns the prototype of a small letter or a digit. `i` and `l` become one letter, because their capitals look alike.
 fn looks(letter: char) -> impl Iterator<Item = char> {
     prototype(letter).flat_map(char::to_lowercase).map(|letter| match letter {
+        // These letters look alike in many fonts.
         'i' | '1' => 'l',
         letter => letter,
     })

@@ -108,6 +108,7 @@ impl AcpAgent {
                 }
             }
         };
+        // Read no more before the turns stop, so that no new prompt begins.
         reading.abort();
         connection.cancel_all();
         let all = async { while work.join_next().await.is_some() {} };
@@ -115,11 +116,14 @@ impl AcpAgent {
             tracing::error!(within = ?self.0.options.stop_within, "turns did not stop in time and are killed");
             work.shutdown().await;
         }
+        // Stop the servers after the turns, which may still use their tools.
         connection.stop_servers().await;
+        // The writer has already ended, so nothing can be flushed.
         if matches!(end, AcpEnd::OutputFailed(_)) {
             return end;
         }
         out.finish();
+        // A client that does not read must not delay the end.
         match timeout(LAST_LINES, &mut writing).await {
             Ok(Ok(Ok(()))) => end,
             Ok(written) => AcpEnd::OutputFailed(failure(written)),
@@ -143,6 +147,7 @@ fn read(line: &MessageLine, out: &Outgoing, at_work: usize) -> Option<Incoming> 
         }
     };
     match Incoming::read(line) {
+        // Only requests are limited: cancellations and answers must pass, because they end requests.
         Ok(Incoming::Request { id, .. }) if at_work >= MAX_REQUESTS => {
             let reason = format!("{MAX_REQUESTS} requests are in progress: wait for their answers");
             out.answer(&id, &Err(with_reason(Error::invalid_request(), reason)));

@@ -87,6 +87,7 @@ impl Connection {
             Incoming::Response { id, outcome } => self.out.answered(&id, outcome),
             Incoming::Notification { method, params } => self.notified(&method, params),
             Incoming::Request { id, method, params } => {
+                // Begin here and not in the future, so that requests take effect in the order of their lines.
                 let work = self.requested(&id, &method, params);
                 let connection = Arc::clone(self);
                 return Some(Box::pin(async move { connection.answer(id, work).await }));
@@ -109,6 +110,7 @@ impl Connection {
 
     async fn answer(&self, id: Value, work: Result<AnswerFuture, Error>) {
         let answer = match work {
+            // The client waits for an answer, so a panic must produce one, too.
             Ok(work) => AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_panic| {
                 tracing::error!("a request of the client ended in a panic");
                 Err(Error::internal_error())
@@ -117,6 +119,7 @@ impl Connection {
         };
         match answer {
             Ok((result, updates)) => {
+                // Send the updates after the answer: the client does not know a new session before it.
                 self.out.answer(&id, &Ok(result));
                 updates.into_iter().for_each(|(client, update)| client.update(update));
             }
@@ -186,8 +189,11 @@ impl Connection {
                 let session = self.session(&request.session_id)?;
                 session.cancel();
                 Box::pin(async move {
+                    // Let the cancelled prompt store its turn first.
                     session.idle().await;
+                    // A new prompt may have begun meanwhile; then the request fails as busy.
                     let closing = session.begin()?;
+                    // Compare the session itself, because another request may have replaced it under the same name.
                     lock(&this.sessions).retain(|_, open| !Arc::ptr_eq(open, &session));
                     session.servers.stop().await;
                     drop(closing);
@@ -262,6 +268,7 @@ impl Connection {
             let update = CurrentModeUpdate::new(mode);
             updates.push((client.clone(), SessionUpdate::CurrentModeUpdate(update)));
         }
+        // Only the answer of `session/set_config_option` contains the options, so `session/set_mode` sends an update.
         let response = match is_mode {
             true => {
                 let update = ConfigOptionUpdate::new(options);
@@ -353,6 +360,7 @@ fn configured(setup: &Setup) -> Result<Router, Error> {
 
 /// Returns the error for a session that does not exist or is not open.
 fn not_found(id: &SessionId) -> Error {
+    // The client chose the id, so it may be long.
     let shown: String = Visible(&id.0).to_string().chars().take(200).collect();
     with_reason(
         Error::session_not_found(id.clone()),

@@ -49,6 +49,7 @@ impl Files {
             Err(_) => return SeenContent::Unknown,
         };
         let mut bytes = Vec::new();
+        // One byte more than the limit shows that the file is too long.
         let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
         match String::from_utf8(bytes) {
             Ok(text) if read.is_ok() && text.len() as u64 <= MAX_BYTES && !text.contains('\0') => {
@@ -70,6 +71,7 @@ impl Files {
     pub(crate) fn proposed(&self, paths: &[PathBuf], arguments: &Value) -> Option<ToolCallContent> {
         let [path] = paths else { return None };
         let before = self.look(path);
+        // Vendors name the arguments of their tools differently.
         let whole = ["content", "contents", "file_text"];
         let text = |keys: &[&str], value: &Value| {
             keys.iter().find_map(|key| value.get(key)?.as_str().map(str::to_owned))
@@ -84,6 +86,7 @@ impl Files {
             let new = text(&["new_string", "new_str", "new_text", "newText"], edit)?;
             let is_everywhere = edit.get("replace_all").and_then(Value::as_bool).unwrap_or(false);
             let places = if old.is_empty() { 0 } else { after.matches(&old).count() };
+            // The result of such an edit is unknown, so show no diff.
             if places == 0 || places > 1 && !is_everywhere {
                 return None;
             }
@@ -98,6 +101,7 @@ impl Files {
             SeenContent::Text(before) => Some(before.clone()),
             SeenContent::Unknown => return None,
         };
+        // Replacing the secret would show a wrong change, so show none.
         let holds_secret = |text: &str| self.redactor.without_secrets(text).is_some();
         let is_none = before.as_ref() == Some(&after)
             || after.len() as u64 > MAX_BYTES

@@ -23,6 +23,7 @@ pub(crate) fn stop_reason(
         ErrorKind::Cancelled => Ok(StopReason::Cancelled),
         ErrorKind::Refused => Ok(StopReason::Refusal),
         ErrorKind::LimitReached(Limit::OutputTokens) => Ok(StopReason::MaxTokens),
+        // The turn has no result, so the finish reason of its last message decides.
         ErrorKind::Incomplete if last == Some(&FinishReason::Length) => Ok(StopReason::MaxTokens),
         ErrorKind::LimitReached(Limit::ModelCalls | Limit::ToolCalls) => Ok(StopReason::MaxTurnRequests),
         _ => Err(said(error)),

@@ -38,6 +38,7 @@ impl Incoming {
         let id = match object.remove("id") {
             None => None,
             Some(id) if id.is_string() || id.is_i64() || id.is_u64() || id.is_null() => Some(id),
+            // JSON-RPC requires a null id in an answer to an unreadable id.
             Some(_) => return Err(invalid(Value::Null, "an id is a text or a whole number")),
         };
         let answer_to = id.clone().unwrap_or(Value::Null);
@@ -58,6 +59,7 @@ impl Incoming {
                 }
                 (Some(result), None) => Ok(Self::Response { id, outcome: Ok(result) }),
                 (None, Some(error)) => {
+                    // An error of an unknown form is still an error: the client did not do what the request wants.
                     let error = serde_json::from_value(error).unwrap_or_else(|_| Error::internal_error());
                     Ok(Self::Response { id, outcome: Err(error) })
                 }

@@ -79,6 +79,7 @@ impl Outgoing {
     /// Creates the queue to a client that reads from `output`, and the future that writes there. The future ends after the
     /// last line, or when a line cannot be written.
     pub(crate) fn new(output: impl AsyncWrite + Unpin) -> (Self, impl Future<Output = io::Result<()>>) {
+        // Unbounded, because `send` cannot wait: the senders of much output wait in `below` instead.
         let (lines, waiting) = mpsc::unbounded_channel();
         let outgoing = Self(Arc::new(ClientLink {
             lines,
@@ -110,6 +111,7 @@ impl Outgoing {
             queue.wake();
         }
         let mut queue = lock(&self.0.queue);
+        // Nothing reduces the count any more, so let every waiting task continue.
         queue.is_closed = true;
         queue.wake();
         outcome
@@ -126,6 +128,7 @@ impl Outgoing {
         if queue.is_closed || queue.bytes < most {
             return Poll::Ready(());
         }
+        // A task may poll often before it is woken, so register it only once.
         if !queue.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
             queue.waiting.push(context.waker().clone());
         }
@@ -162,6 +165,7 @@ impl Outgoing {
     ) -> Result<T, Error> {
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
+        // Register before the request goes out, because its answer may arrive at once.
         lock(&self.0.asked).insert(id, sender);
         let asking = OpenRequest { outgoing: self, id };
         self.send(&RequestMessage { jsonrpc: "2.0", id: Some(&json!(id)), method, params });
@@ -190,6 +194,7 @@ impl Outgoing {
         };
         line.push(b'\n');
         {
+            // Count before sending: the writer subtracts as soon as the line is written.
             let mut queue = lock(&self.0.queue);
             if queue.is_closed {
                 return;
@@ -214,6 +219,7 @@ struct OpenRequest<'o> {
 
 impl Drop for OpenRequest<'_> {
     fn drop(&mut self) {
+        // Still open, so the turn no longer waits: the client can close its question.
         if lock(&self.outgoing.0.asked).remove(&self.id).is_some() {
             self.outgoing.notify("$/cancel_request", &json!({ "requestId": self.id }));
         }

@@ -105,6 +105,7 @@ impl Asking {
             Ok(RequestPermissionResponse { outcome: RequestPermissionOutcome::Cancelled, .. }) => {
                 refused("the person cancelled")
             }
+            // Includes unknown options and outcomes: only `ALLOW` grants the call.
             Ok(_) => refused("the person said no"),
             Err(error) => {
                 tracing::warn!(code = i32::from(error.code), "the client could not ask for a permission");
@@ -126,6 +127,7 @@ impl Asking {
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
+        // The client needs a call to show the request, so report the call before its event.
         let id = lock(&self.calls).ahead(&request.tool);
         let call = ToolCall::new(id.clone(), shown)
             .kind(fields.kind.unwrap_or_default())

@@ -56,6 +56,7 @@ impl Asked {
     ///
     /// A malformed picture, content that was not announced, too much text, or no content.
     pub(crate) fn read(content: Vec<ContentBlock>) -> Result<Self, Error> {
+        // Only a prompt of one text can be a command: one with attachments is for the model.
         if let [ContentBlock::Text(text)] = content.as_slice()
             && let Some(kind) = text.text.trim().strip_prefix(EXPLAIN)
             && (kind.is_empty() || kind.starts_with(char::is_whitespace))
@@ -130,6 +131,7 @@ impl BlockReader {
         let bytes = base64::engine::general_purpose::STANDARD.decode(data);
         let image = bytes.ok().and_then(|bytes| PromptBlock::image(&bytes));
         let image = image.ok_or_else(|| unfit("a picture is base64 of a PNG, JPEG, GIF or WebP file"))?;
+        // The picture must stay between the texts around it.
         self.end_text();
         self.blocks.push(image);
         Ok(())

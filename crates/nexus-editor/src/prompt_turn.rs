@@ -63,12 +63,14 @@ pub(crate) async fn prompt(
     modes::check_kind(&router, &mode).map_err(of_configuration)?;
     let title = client_text::title(&said(&blocks));
     let name = session.name.clone();
+    // Lock the conversation before the servers start, so that a busy one fails at once.
     let mut held = blocking(setup, move |setup| setup.conversations.hold(&name))
         .await?
         .map_err(|error| of_conversation(&error))?;
 
     let request = request(client, running, &router, &mode, access, blocks);
     let workspace = ServerWorkspace::of(&request);
+    // Servers may start slowly, so a cancellation must also work here.
     let offered = tokio::select! {
         offered = session.servers.tools(&router, &workspace) => offered.map_err(of_configuration)?,
         () = running.cancel.cancelled() => return Ok(PromptResponse::new(StopReason::Cancelled)),
@@ -95,6 +97,7 @@ pub(crate) async fn prompt(
         held.run_turn(&router, mode.as_str(), request, host, ConversationOptions::new(), &mut updates).await;
     updates.end();
     let turn = outcome.map_err(|error| of_conversation(&error))?;
+    // Forgetting at a vendor may take long, so let other processes continue the conversation.
     drop(held);
     keep(setup, client, running, &turn, title).await?;
     for handle in &turn.superseded {
@@ -103,6 +106,7 @@ pub(crate) async fn prompt(
                 conversation");
         }
     }
+    // A failed turn may be stored, too, so return its error only now.
     let reason = stop_reason(&turn.outcome, updates.finish.as_ref())?;
     Ok(PromptResponse::new(reason).meta(meta(facts(&turn))))
 }
@@ -152,6 +156,7 @@ fn request(
 ) -> TurnRequest {
     let kept = router.enforceable_access(mode, access);
     let told = (kept != access).then(|| (mode.to_owned(), kept));
+    // Without this, each prompt of the session would repeat the notice.
     let before = std::mem::replace(&mut lock(&running.session.state).told_level, told.clone());
     if told.is_some() && told != before {
         let text = format!(

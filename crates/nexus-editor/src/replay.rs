@@ -44,6 +44,7 @@ fn updates(number: usize, message: &ConversationMessage) -> Vec<SessionUpdate> {
             });
             let status = match status {
                 Ended::Succeeded => ToolCallStatus::Completed,
+                // The protocol has no status for a denied or unfinished call.
                 _ => ToolCallStatus::Failed,
             };
             let call = ToolCall::new(id, call_title(tool, input.as_ref()))

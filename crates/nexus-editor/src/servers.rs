@@ -132,12 +132,14 @@ struct ClientProgram {
 impl ServerSource for ClientProgram {
     async fn prepare(&self) -> Result<PreparedServer, String> {
         let server = &self.server;
+        // The program inherits only the variables of a user session, so no vendor key reaches it.
         let host = std::env::vars_os();
         let mut environment =
             Environment::from_host(host).pass(USER_VARIABLES).build().map_err(|error| error.to_string())?;
         for variable in &server.env {
             environment.set(&variable.name, &variable.value).map_err(|error| error.to_string())?;
         }
+        // Search in the program's own PATH, which the client may have set.
         let path = environment.value("PATH").map(ToOwned::to_owned);
         let executable =
             Executable::find(&server.command, path.as_deref()).map_err(|error| error.to_string())?;

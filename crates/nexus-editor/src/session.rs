@@ -117,6 +117,7 @@ pub(crate) struct RunningPrompt {
 
 impl Drop for RunningPrompt {
     fn drop(&mut self) {
+        // Clear this before the signal, because a task that waits in `idle` may begin at once.
         lock(&self.session.state).running = None;
         self.done.cancel();
     }

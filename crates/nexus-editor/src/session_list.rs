@@ -37,6 +37,7 @@ pub(crate) fn list(
         .collect();
     let mut found: Vec<ConversationSummary> = Vec::new();
     for name in recorded {
+        // Record files have lowercase names, but names of conversations may have capitals.
         match summaries.remove(&name.as_str().to_ascii_lowercase()) {
             Some(summary) => found.push(summary),
             // Remove the record only if the conversation is missing: an unreadable conversation retains it.
@@ -55,10 +56,12 @@ pub(crate) fn list(
         if request.cursor.as_ref().is_some_and(|cursor| !is_after(summary, cursor)) {
             continue;
         }
+        // Read records only until the page is full, because each is a file.
         let Some(record) = records.read(&summary.name) else { continue };
         if request.cwd.as_ref().is_some_and(|cwd| !is_same(cwd, &record.cwd)) {
             continue;
         }
+        // Another session exists, so this page needs a cursor.
         if sessions.len() == PAGE {
             next_cursor = last;
             break;

@@ -86,6 +86,7 @@ impl Setup {
     ///
     /// Problem of the configuration, with its place.
     pub(crate) fn router(&self) -> Result<Router, String> {
+        // Locked while the router opens, so that it is opened only once.
         let mut router = lock(&self.router);
         match &*router {
             Some(router) => {

@@ -73,6 +73,7 @@ pub(crate) fn call_title(name: &str, arguments: Option<&Value>) -> String {
         _ => None,
     };
     let telling = arguments.and_then(|arguments| {
+        // Commands first, then paths, because the title has room for one text.
         let mut keys = TELLING_KEYS.iter().take(2).chain(&PATH_KEYS).chain(TELLING_KEYS.iter().skip(2));
         keys.find_map(|key| text(arguments.get(key)?)).filter(|text| !text.trim().is_empty())
     });

@@ -87,6 +87,7 @@ impl Updates {
         if text.is_empty() {
             return;
         }
+        // Clients join chunks with the same id, so a thought needs its own.
         let part = if is_thinking { "-thinking" } else { "" };
         let id = format!("{}-{message}{part}", self.prefix);
         let chunk = ContentChunk::new(ContentBlock::from(text)).message_id(ChunkId::new(id));
@@ -137,9 +138,11 @@ impl Updates {
             None => {
                 let text = "parts of the message above are missing; the complete message follows";
                 self.client.notice(NoticeSeverity::Info, text, json!({ "missing": true }));
+                // A new id, because the client would append the text to the incomplete message.
                 self.chunk(&MessageId::new(format!("{}-whole", ended.message)), &ended.text, false);
             }
         }
+        // A message that was never shown needs no notice when it becomes void.
         if !ended.text.is_empty() || !said.is_empty() {
             self.ended.insert(ended.message.clone());
         }
@@ -171,6 +174,7 @@ impl Updates {
         let Some(call) = calls.find(&arguments.call) else { return };
         let paths = paths(&self.cwd, &arguments.arguments);
         if may_write(call.effects, kind(&call.name, Some(call.effects))) {
+            // The diff at the end of the call needs the content from before it.
             call.before = paths.iter().map(|path| (path.clone(), self.files.look(path))).collect();
         }
         call.arguments = Some(arguments.arguments.clone());

@@ -55,6 +55,7 @@ pub(super) fn read(folder: &Path) -> Result<EventLog, WorkspaceError> {
     let mut events = Vec::with_capacity(lines.values.len());
     for (line, event) in lines.values {
         let due = events.len() as u64 + 1;
+        // A gap means that a line was removed or edited by hand.
         if event.sequence != due {
             let reason = format!("has event {} in line {line}, but {due} is expected", event.sequence);
             return Err(malformed(path, line, reason));
@@ -71,6 +72,7 @@ pub(super) fn append(
 ) -> Result<WorkspaceEvent, WorkspaceError> {
     let log = log_in(folder);
     let path = log.path();
+    // The caller has locked the workspace, so no other writer takes the same number.
     let last = log.last().map_err(|error| file::failed(path, "cannot be read", error))?;
     let sequence = last.map_or(0, |event| event.sequence).checked_add(1).ok_or_else(|| {
         malformed(path, 1, "has an event with the highest possible number, so none can follow".to_owned())

@@ -18,6 +18,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<File, Workspace
 
 /// Like [`open`], but creates a missing file. Returns true if it did.
 pub(super) fn open_or_create(path: &Path, options: &mut OpenOptions) -> Result<(File, bool), WorkspaceError> {
+    // Another process may create or delete the file between the two calls.
     for _ in 0..ATTEMPTS {
         match open(path, options) {
             Err(error) if error.kind() == WorkspaceErrorKind::NotFound => {}

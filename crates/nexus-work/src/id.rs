@@ -38,6 +38,7 @@ impl WorkspaceId {
         if let Err(error) = getrandom::fill(&mut bytes) {
             panic!("the operating system gives no random numbers: {error}");
         }
+        // 256 is a multiple of 32, so every character is equally likely.
         let character = |byte: &u8| char::from(RANDOM_ALPHABET[usize::from(byte % 32)]);
         Self(bytes.iter().map(character).collect::<String>().into())
     }
@@ -45,6 +46,7 @@ impl WorkspaceId {
 
 /// Returns true if Windows would open a device and not a file of this name.
 fn is_device(text: &str) -> bool {
+    // Windows opens a device for such a name, in every folder and in any case.
     let text = text.to_ascii_lowercase();
     let is_numbered = |device: &str| {
         text.strip_prefix(device).is_some_and(|rest| rest.len() == 1 && rest.as_bytes()[0].is_ascii_digit())

@@ -51,6 +51,7 @@ impl JournalWatch {
     pub async fn changed(&mut self, timeout: Duration) -> io::Result<Option<JournalRead>> {
         let began = Instant::now();
         if self.scanned_at.is_none_or(|scanned_at| scanned_at.elapsed() >= self.scan_every) {
+            // Read the number before the caller scans, so that no entry during the scan is missed.
             let last = self.read(|journal| journal.last_seq()).await?;
             return Ok(Some(self.rescan(last)));
         }
@@ -73,6 +74,7 @@ impl JournalWatch {
                 // Read once more after this: an entry may have been written before the watch began.
                 None => self.watch = Some(Watch::of_file(self.journal.path())),
                 Some(watch) => {
+                    // The watched folder is gone or was moved, so the next round begins another watch.
                     if !watch.wait(left).await {
                         self.watch = None;
                     }

@@ -46,6 +46,7 @@ impl<'a> Links<'a> {
         let (mut one, mut two) = (self.status(id)?, self.status(other)?);
         let (one_before, two_before) = (one.clone(), two.clone());
         if !one.names(other) {
+            // Store the intent first: after a crash the next opening sees it, and completes or removes the link.
             one.pending_link_ids.insert(other.clone());
             self.write(&mut one)?;
         }
@@ -90,6 +91,7 @@ impl<'a> Links<'a> {
     pub(super) fn mend<S>(&self, id: &WorkspaceId, status: &WorkspaceStatus<S>) {
         let named = status.linked_workspace_ids.union(&status.pending_link_ids);
         if { named.clone() }.any(|other| self.is_gone(other)) {
+            // A failed repair must not fail the opening; the next opening tries again.
             let _ = self.forget_gone(id);
         }
         for other in named.chain(&status.parent).filter(|other| *other != id) {
@@ -98,6 +100,7 @@ impl<'a> Links<'a> {
                 Ok(found) => {
                     found.names(id) && status.names(other) && !status.pending_link_ids.contains(other)
                 }
+                // A workspace that cannot be read cannot be repaired from here.
                 Err(_) => true,
             };
             if !is_settled {
@@ -158,6 +161,7 @@ impl<'a> Links<'a> {
 
     fn write(&self, status: &mut WorkspaceStatus<AnyState>) -> Result<(), WorkspaceError> {
         status.generation = status.generation.saturating_add(1);
+        // The file stores microseconds, so a finer time would differ after it is read back.
         status.updated_at = rfc3339::cut_to_micros(self.settings.clock.now());
         status_file::write(&self.folder(&status.id), status)?;
         self.settings.record(&status.kind, &status.id, "changed");
@@ -170,6 +174,7 @@ impl<'a> Links<'a> {
         ids: impl IntoIterator<Item = &'b WorkspaceId>,
         patience: Duration,
     ) -> Result<Vec<Lock>, WorkspaceError> {
+        // Lock in the order of the ids, so that two processes never wait for each other.
         let ids: BTreeSet<&WorkspaceId> = ids.into_iter().collect();
         ids.into_iter().map(|id| Lock::take(&self.folder(id), patience)).collect()
     }

@@ -33,6 +33,7 @@ impl Lock {
     /// Locks the workspace in `folder`. Waits up to `patience` for another owner.
     pub(super) fn take(folder: &Path, patience: Duration) -> Result<Self, WorkspaceError> {
         let path = folder.join(NAME);
+        // This thread would wait for itself until its patience ends.
         if is_held_here(folder) {
             let reason = "is locked by this thread, inside a change: make one change after the other";
             return Err(WorkspaceError::new(WorkspaceErrorKind::InUse, &path, reason));

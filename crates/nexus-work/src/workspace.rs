@@ -146,6 +146,7 @@ impl<S: WorkspaceState> Workspace<S> {
             after.generation = before.generation.saturating_add(1);
             after.updated_at = rfc3339::cut_to_micros(self.settings.clock.now());
             status_file::write(&self.folder, &after)?;
+            // Release this lock before the journal takes its own.
             drop(lock);
             self.settings.record(&after.kind, &self.id, "changed");
         }
@@ -195,6 +196,7 @@ impl<S: WorkspaceState> Workspace<S> {
             }
             log => log?,
         };
+        // A torn line may still be in writing, so read again under the lock.
         if log.torn_tail().is_none() || lock::is_held_here(&self.folder) {
             return Ok(log);
         }

@@ -144,6 +144,7 @@ impl<S: WorkspaceState> Workspaces<S> {
         let folder = self.root.join(id.as_str());
         // Check the name before other workspaces get links to it.
         refuse_taken(&folder)?;
+        // Fill a folder of another name and rename it, so that every listed workspace is complete.
         let unfinished = self.root.join(format!("{UNFINISHED}{}", WorkspaceId::random()));
         let made = fill(&unfinished, &status)
             .and_then(|()| links.introduce(&id, &others, || put_in_place(&unfinished, &folder)));
@@ -178,6 +179,7 @@ impl<S: WorkspaceState> Workspaces<S> {
         let folder = self.root.join(id.as_str());
         let unfinished = self.root.join(format!("{UNFINISHED}{}", WorkspaceId::random()));
         let failed = |error| WorkspaceError::from_io(&folder, "cannot be removed", error);
+        // Rename before the removal, so that no process sees half a workspace.
         fs::rename(&folder, &unfinished).map_err(failed)?;
         file::sync_folder(&self.root)?;
         self.settings.record(S::KIND, id, "removed");
@@ -253,6 +255,7 @@ impl<S: WorkspaceState> Workspaces<S> {
         let missing: Vec<&Path> = self.root.ancestors().take_while(is_missing).collect();
         nexus_files::make_private_folder(&self.root)
             .map_err(|error| WorkspaceError::from_io(&self.root, "cannot be made", error))?;
+        // Flush the parents of new folders, so that a crash does not lose the folders themselves.
         missing.iter().filter_map(|folder| folder.parent()).try_for_each(file::sync_folder)
     }
 

@@ -45,6 +45,7 @@ pub(super) fn add(
         (None, None) => return Err(CommandError::usage("name a registry with --registry, or a --command")),
     };
     check_program(&row)?;
+    // Read the present row before it is replaced, because the answer shows what it started.
     let earlier = agents(context).agents.into_iter().find(|agent| agent.name == args.name);
     let is_replacing = earlier.as_ref().is_some_and(|agent| !agent.is_yours);
     if is_replacing && !args.force {
@@ -61,6 +62,7 @@ pub(super) fn add(
         let message = format!("{} has a row already: {effect}", file.display());
         return Err(CommandError::failed(message).with_advice("replace it with --force"));
     }
+    // Read the row back as later commands do, so that a fault in it is reported now.
     let listed = ListedAgent::of(find(context, &args.name)?);
     let added = AddedAgent {
         agent: args.name.clone(),
@@ -122,6 +124,7 @@ fn words(line: &str) -> Option<Vec<String>> {
             Some(open) if character == open => quote = None,
             Some(_) => word.get_or_insert_default().push(character),
             None if matches!(character, '"' | '\'') => {
+                // An opening quote begins a word, so that `''` gives an empty argument.
                 word.get_or_insert_default();
                 quote = Some(character);
             }

@@ -50,10 +50,12 @@ pub(super) async fn judge(
 ) -> Result<ExitCode, CommandError> {
     let agent = find(context, &args.name)?;
     let executable = program(&agent, args.program.as_deref())?;
+    // The suite provokes attempts to escape, so it never runs without the sandbox.
     Sandbox::new().check().await.map_err(|error| {
         CommandError::failed(format_args!("an agent is judged in the sandbox of Nexus: {error}"))
     })?;
     let tested = AgentUnderTest { agent, executable, home: context.home.clone() };
+    // The first ten characters of an RFC 3339 time are the date.
     let day = nexus_files::rfc3339::seconds(SystemTime::now()).chars().take(10).collect();
     // The suite panics if it cannot create its own files or ports.
     let judging = AssertUnwindSafe(judge_agent(&tested, day, |finding| complain(finding))).catch_unwind();

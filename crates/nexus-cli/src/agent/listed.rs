@@ -189,6 +189,8 @@ impl ListedAgent {
     /// Returns the lines of `nexus.yaml` that use it.
     pub(super) fn entry(&self) -> String {
         let credential = match (self.takes_credential, &self.wire) {
+            // Clients of these two protocols add the version to the path; those of the others expect it in the
+            // address.
             (true, Some(wire)) if matches!(wire.as_str(), "messages" | "gemini") => {
                 ", base_url: \"http://127.0.0.1:8080\", credential: { env: MY_KEY }"
             }

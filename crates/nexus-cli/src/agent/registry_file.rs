@@ -79,6 +79,7 @@ impl RegistryFile {
             let error = shortened(&error.to_string());
             CommandError::usage(format_args!("{}: {error}", path.display())).with_subject(path.display())
         };
+        // A pipe or a device in place of the file could block, or never end.
         let file = open_regular(path, OpenOptions::new().read(true)).map_err(|error| fault(&error))?;
         let text = read_text(file, MAX_BYTES).map_err(|error| fault(&error))?;
         let mut registry: Self = serde_json::from_str(&text).map_err(|error| fault(&error))?;
@@ -130,6 +131,7 @@ impl Distribution {
                 false => format!("it has no program for {platform}, only for {platforms}"),
             });
         };
+        // The archive may be unpacked anywhere, so the row names only a program to find on the PATH.
         let program = last_part(&binary.cmd);
         Ok(AgentStart {
             install: format!(
@@ -188,6 +190,7 @@ fn name_of_package(package: &str) -> Option<&str> {
         Some(scoped) => scoped.split_once('/').filter(|(scope, _)| is_plain(scope, "._-"))?.1,
         None => package,
     };
+    // Python pins a version with `==`, npm with `@`.
     let (name, version) = match unscoped.split_once("==").or_else(|| unscoped.split_once('@')) {
         Some((name, version)) => (name, Some(version)),
         None => (unscoped, None),

@@ -113,6 +113,7 @@ fn after_help(command: &Command, name: &str) -> String {
         let _ = write!(text, "{gap}{own}");
     }
     let lines = text.lines().map(|line| match line.strip_prefix(CODE) {
+        // clap wraps at plain spaces only, so a line to copy stays whole.
         Some(code) => format!("{CODE}{}", code.replace(' ', &HARD_SPACE.to_string())),
         None => line.to_owned(),
     });
@@ -121,8 +122,10 @@ fn after_help(command: &Command, name: &str) -> String {
 
 /// Returns the first sentence of a text, or its part before a colon if that part says enough. Quoted code is never cut.
 fn first_part(text: &str) -> &str {
+    // An even number of back-quotes before a place means that it is outside of code.
     let is_outside_code = |at: &usize| text[..*at].matches('`').count().is_multiple_of(2);
     let sentence = text.match_indices(". ").map(|(at, _)| at).find(is_outside_code);
+    // A single word before the colon explains nothing.
     let says_enough = |at: &usize| is_outside_code(at) && text[..*at].split(' ').count() > 1;
     let clause = text.match_indices(": ").map(|(at, _)| at).find(says_enough);
     let end = [sentence, clause].into_iter().flatten().min();

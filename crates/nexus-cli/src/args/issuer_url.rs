@@ -5,6 +5,7 @@ use url::{Host, Url};
 /// Takes an address that a login may be sent to: by `https`, or by `http` to this very machine.
 pub(super) fn issuer_url(text: &str) -> Result<String, String> {
     let url = Url::parse(text).map_err(|error| format!("no URL: {error}"))?;
+    // A password on the command line ends up in the list of processes and in the history of the shell.
     if !url.username().is_empty() || url.password().is_some() {
         return Err("it contains a name or a password".to_owned());
     }

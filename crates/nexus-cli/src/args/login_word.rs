@@ -17,6 +17,7 @@ impl TypedValueParser for LoginWord {
     type Value = OwnLogin;
 
     fn parse_ref(&self, command: &Command, argument: Option<&Arg>, word: &OsStr) -> Result<OwnLogin, Error> {
+        // A vendor whose program owns its login gets that advice, not the list of valid words.
         let named = vendors().iter().find(|vendor| word.eq_ignore_ascii_case(vendor.name()));
         if let Some((vendor, program)) = named.and_then(|vendor| Some((vendor, vendor.program_login()?))) {
             let action = command.get_name();

@@ -45,6 +45,7 @@ fn http_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse() {
         return Ok(SocketAddr::new(loopback, port));
     }
+    // This name always stands for the loopback address, so it is not looked up.
     if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
         return Ok(SocketAddr::new(loopback, port));
     }

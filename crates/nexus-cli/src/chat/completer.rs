@@ -23,6 +23,7 @@ pub(super) struct ChatCompleter {
 
 impl Completer for ChatCompleter {
     fn complete(&mut self, line: &str, position: usize) -> CompletionResult {
+        // Complete only the text before the cursor.
         let line = line.get(..position).unwrap_or(line);
         let (start, words) = self.words(line);
         let suggest = |value: String| {
@@ -53,6 +54,7 @@ impl ChatCompleter {
         } else if line.starts_with('/') {
             return (0, beginning(line, &mut COMMANDS.iter().map(|(name, ..)| (*name).to_owned())));
         }
+        // An `@` within a word, as in an e-mail address, names no file.
         let is_start = |at: usize| line[..at].chars().next_back().is_none_or(char::is_whitespace);
         match line.rmatch_indices('@').map(|(at, _)| at).find(|at| is_start(*at)) {
             Some(at) => (at, self.paths(&line[at + 1..])),

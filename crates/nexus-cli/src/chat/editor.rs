@@ -49,9 +49,11 @@ pub(super) struct LineEditor {
 impl LineEditor {
     /// Starts the editor with the lines of earlier chats.
     pub(super) fn start(earlier: Vec<String>) -> io::Result<Self> {
+        // Read the settings before the editor switches the terminal to raw mode.
         let before = tcgetattr(io::stdin())?;
         let (request, asked) = requests::channel::<LineRequest>();
         let (answer, lines) = mpsc::unbounded_channel();
+        // `read_line` blocks until a line is complete, so it runs on a thread of its own.
         let edit = move || {
             let mut editor = editor(earlier);
             while let Ok(LineRequest { prompt, begun, completer }) = asked.recv() {
@@ -81,6 +83,7 @@ impl LineEditor {
         begun: &mut String,
         completer: ChatCompleter,
     ) -> EditedLine {
+        // A future that `select!` dropped has left its request with the thread, whose next line answers it.
         if !self.is_reading {
             let request = LineRequest { prompt: prompt.to_owned(), begun: std::mem::take(begun), completer };
             if self.requests.send(request).is_err() {
@@ -99,6 +102,7 @@ impl Drop for LineEditor {
         if self.is_reading {
             // The thread still waits for a key, so its terminal is restored here. The terminal may be gone.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+            // Ends bracketed paste, which the editor switched on.
             complain_line("\u{1b}[?2004l");
         }
     }

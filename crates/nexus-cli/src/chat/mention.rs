@@ -57,6 +57,7 @@ pub(super) fn read(prompt: &str, folder: &Path) -> Result<MentionedFiles, String
                 None if word.is_marked => {
                     return Err(format!("{shown}: not a PNG, JPEG, GIF or WebP picture"));
                 }
+                // A word without `@` that only looks like a picture stays a word.
                 None => continue,
             }
         }
@@ -70,6 +71,7 @@ pub(super) fn read(prompt: &str, folder: &Path) -> Result<MentionedFiles, String
             ));
         }
         let mut bytes = Vec::new();
+        // Read no more than the limit, because the file may have grown since its length was read.
         let read = File::open(&path).and_then(|file| file.take(MAX_TEXT_BYTES).read_to_end(&mut bytes));
         read.map_err(|error| format!("{shown}: {error}"))?;
         let text =

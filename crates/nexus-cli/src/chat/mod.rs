@@ -51,6 +51,7 @@ pub(crate) async fn chat(
     let interrupts = Interrupts::listen().map_err(|error| CommandError::deaf(&error))?;
     let mut chat = Chat::new(out, config::load(config)?, args)?;
     let ended = talk(&mut chat, interrupts).await;
+    // The servers are child processes, so stop them after an error as well.
     chat.stop_servers().await;
     ended
 }
@@ -219,6 +220,7 @@ impl Chat {
                 }
             }
             ChatLine::Model(Some(model)) => {
+                // `default` drops the choice, and the configuration or the vendor chooses again.
                 self.model = Some(model).filter(|model| model != "default");
                 complain_line(format_args!("~ model: {}", self.shown_model()));
             }
@@ -292,6 +294,7 @@ impl Chat {
         };
         let by_number = name.parse::<usize>().ok().and_then(|number| found.get(number.checked_sub(1)?));
         let by_name = found.iter().find(|summary| summary.name.as_str().eq_ignore_ascii_case(&name));
+        // A name wins over a number, because a conversation may have the name `3`.
         let Some(summary) = by_name.or(by_number) else {
             let message = format!("no conversation {name:?}");
             return Err(CommandError::usage(message).with_advice("/resume lists them"));

@@ -157,6 +157,7 @@ impl Chat {
         if has_person {
             host = host.with_approver(approver).with_steering(steering.clone());
         }
+        // `work` borrows the whole chat during the turn, so the earlier decisions move out of it.
         let mut always = std::mem::replace(&mut self.always, AlwaysAllowed::new(""));
         let mut is_leaving = false;
         let work = self.work(request, host);
@@ -179,6 +180,7 @@ impl Chat {
                     }
                     signal = interrupts.next() => {
                         is_leaving |= signal.is_err() || !interrupt::was_ctrl_c();
+                        // The turn is already being cancelled, so this further signal does not wait for its end.
                         if cancel.is_cancelled() {
                             break None;
                         }
@@ -201,6 +203,7 @@ impl Chat {
             return Ok(ChatTurnEnd { is_success: false, is_cancelled, is_leaving, left });
         };
         self.spent.add(&outcome);
+        // The turn may have ended by itself before the cancellation reached it.
         let is_cancelled = matches!(&outcome, Err(error) if error.kind() == ErrorKind::Cancelled);
         Ok(ChatTurnEnd { is_success: outcome.is_ok(), is_cancelled, is_leaving, left })
     }
@@ -230,6 +233,7 @@ impl Chat {
             Ok(snapshots) => snapshots,
             Err(error) => {
                 let reason = error.to_string();
+                // Report each reason once, not at every turn.
                 if self.noted_undo.as_ref() != Some(&reason) && !cancel.is_cancelled() {
                     complain(printable(&format!("/undo cannot undo this turn: {reason}")));
                     self.noted_undo = Some(reason);
@@ -331,6 +335,7 @@ fn default_type(router: &Router) -> Result<String, CommandError> {
 
 /// Returns a name for a new conversation: the time, in UTC.
 fn new_name() -> Result<ConversationName, CommandError> {
+    // Milliseconds distinguish chats that begin in the same second.
     let time = rfc3339::millis(SystemTime::now());
     let digits: String = time.chars().filter(char::is_ascii_digit).collect();
     let (day, moment) = digits.split_at(digits.len().min(8));

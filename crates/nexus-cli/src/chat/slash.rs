@@ -61,6 +61,7 @@ impl ChatLine {
         }
         let mut words = line.split_whitespace();
         let command = words.next().unwrap_or_default();
+        // A path such as `/etc/hosts` is the beginning of a prompt, not a command.
         if !line.starts_with('/') || command[1..].contains('/') || command == "/" {
             return Ok(Self::Prompt(line.trim().to_owned()));
         }

@@ -68,5 +68,6 @@ fn install(package: &str) -> Option<String> {
 
 fn is_on_path(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
+    // A relative entry of PATH depends on the current folder, so it does not count.
     env::split_paths(&path).any(|folder| folder.is_absolute() && folder.join(program).is_file())
 }

@@ -62,6 +62,7 @@ impl Readiness {
                 .with_command(format!("nexus hold release {}", self.id)),
             None => availability::check(subject, &self.availability),
         };
+        // A backend that no type uses cannot prevent a turn, so its problem is only a note.
         match self.is_used || check.is_ok() {
             true => check,
             false => check.noted(),

@@ -44,6 +44,7 @@ impl Survey {
         }
         let models = NamedModels::of(explanations.iter().map(|(_, explanation)| explanation));
         let backends = router.backends();
+        // Probe all backends at once, because each probe waits for a program or a server.
         let probed = backends.iter().map(|(id, backend)| {
             let hold = holds.iter().find(|hold| hold.backend == *id && hold.is_standing(now)).cloned();
             let models = &models;
@@ -91,6 +92,7 @@ impl TypeReadiness {
                 (vendors.len() < *min_vendors)
                     .then(|| format!("{min_vendors} vendors must answer, but only {} could", vendors.len()))
             }
+            // A target that this version does not know has no chains, and does not count as an obstacle.
             _ => (!self.runs_on.is_empty() && ready().next().is_none())
                 .then(|| "no backend could run it".to_owned()),
         }

@@ -123,6 +123,7 @@ fn tasks(found: &mut Inventory) -> Result<(), CommandError> {
     let listed = unconfigured()?.store().list()?;
     let items = listed.entries.into_iter().filter_map(|(task, snapshot)| {
         let path = task.folder().to_owned();
+        // Without a size, the task was removed meanwhile or its folder cannot be read.
         let size = measured(&path).ok()??;
         let word = snapshot.state.status.word();
         let mut item = HomeItem::new(HomeItemKind::Task, task.id().to_string(), path, size)

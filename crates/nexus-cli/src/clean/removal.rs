@@ -56,6 +56,7 @@ type Removal = Result<Option<String>, String>;
 async fn task(tasks: &Result<Tasks, CommandError>, item: &HomeItem, with_unlanded: bool) -> Removal {
     let tasks = tasks.as_ref().map_err(ToString::to_string)?;
     let listed = item.details.changed;
+    // The person agreed to the state in the list, so a task that has changed since then stays.
     let is_removable = move |task: &Task| {
         Ok(Some(task.snapshot()?.updated_at) == listed && (with_unlanded || !task.has_unlanded_work()?))
     };

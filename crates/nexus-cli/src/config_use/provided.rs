@@ -36,6 +36,7 @@ pub(super) fn uses(value: &Value, registry: &Registry) -> Vec<ConfigUse> {
 pub(super) fn programs(value: &Value, agents: &[KnownAgentSummary]) -> Vec<ConfigUse> {
     let entries = value["backends"].as_object().into_iter().flatten();
     let named = entries.filter_map(|(id, entry)| {
+        // An entry with a `command` starts that program, and the row of its agent does not matter.
         let name = entry.get("command").is_none().then(|| entry["agent"].as_str())??;
         let agent = agents.iter().find(|agent| agent.is_yours && agent.name == name)?;
         Some(ConfigUse {
@@ -61,6 +62,7 @@ fn completed(
     if let Ok(done) = providers.complete(&row.name, &entry, section) {
         return done.settings;
     }
+    // The entry is incomplete, so show the address with the parameters that it has.
     let texts = row.parameters.iter().filter_map(|name| Some((name, entry.get(name)?.as_str()?)));
     let address = texts
         .fold(row.base_url.clone(), |address, (name, text)| address.replace(&format!("{{{name}}}"), text));

@@ -53,6 +53,7 @@ pub(crate) async fn debate(
             let id = id(&debates, &debate).await?;
             let advanced =
                 unless_stopped(stages(out, &debates, &id, all), async || note("stopping the stage …")).await;
+            // The stage runs in this process, so stop it before the process ends.
             debates.shutdown().await;
             advanced.map(|()| ExitCode::SUCCESS)
         }
@@ -126,12 +127,14 @@ async fn stages(out: AnswerWriter, debates: &Debates, debate: &str, all: bool) -
 async fn stage(out: AnswerWriter, debates: &Debates, debate: &str) -> Result<DebateView, CommandError> {
     let mut last = String::new();
     loop {
+        // A short wait, so that new progress appears within a second.
         let request = DebateAdvanceRequest { debate_id: debate.to_owned(), wait_s: Some(1) };
         let view = debates.advance(request).await?;
         if !view.running {
             return Ok(view);
         }
         let line = view.progress.unwrap_or_default();
+        // Most calls return the same progress again, so print only a change.
         if line != last {
             out.event(|| DebateAdvanceEvent::Progress { text: line.clone() }, || note(&line));
             last = line;

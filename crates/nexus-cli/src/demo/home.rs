@@ -43,6 +43,7 @@ impl DemoHome {
             return Err(CommandError::usage(format_args!("{} is not a home of the demo", folder.display()))
                 .with_advice("name a new folder with --home"));
         }
+        // The lock also marks the folder as a demo's, for `nexus clean`.
         let lock = folder.join("demo.lock");
         let Some(lock) = FileLock::try_lock(&lock).map_err(|error| at(&lock, &error))? else {
             let message = format!("another `nexus demo` uses {}", folder.display());
@@ -67,6 +68,7 @@ impl DemoHome {
 /// Returns the default folder of the demo. A user who exported the home of the demo gets the same one again.
 fn default_folder(home: PathBuf) -> PathBuf {
     let home = absolute(&home).unwrap_or(home);
+    // `NEXUS_HOME` may be this home already, because the demo prints that line for the person to run.
     let is_own = read_bounded(&home.join(FILE), MOST_BYTES)
         .is_ok_and(|text| text.is_some_and(|text| text.starts_with(MARK.as_bytes())));
     if is_own { home } else { home.join(FOLDER) }

@@ -118,6 +118,7 @@ async fn task(args: &DemoTaskArgs) -> Result<ExitCode, CommandError> {
     shell.run(&["task", "show", "last", shown]).await?;
     let report = home.folder().join("report.html");
     let written = shell.run(&["task", "report", "last", "-o", report.to_str().unwrap_or_default()]).await?;
+    // A wrong change has to fail by a vote. Any other failure is not what the demo shows.
     let is_expected = match args.wrong {
         true => !is_complete && is_rejected(&mut shell).await?,
         false => is_complete,

@@ -54,6 +54,7 @@ fn is_ready(folder: &Path) -> bool {
 /// Creates the project under another name first, so that an interrupted creation is never taken for a project.
 fn create(home: &Path, folder: &Path) -> Result<(), CommandError> {
     let at = |error: io::Error| CommandError::failed(format_args!("{}: {error}", folder.display()));
+    // Fill a folder of another name and rename it, so that a killed demo leaves no half project.
     let unfinished = home.join(format!("{UNFINISHED}{}", random_name()));
     let made = fill(&unfinished).and_then(|()| fs::rename(&unfinished, folder));
     made.map_err(|error| {
@@ -68,6 +69,7 @@ fn fill(folder: &Path) -> io::Result<()> {
     for (name, content) in TOTAL.files {
         fs::write(folder.join(name), content)?;
     }
+    // No template, because the person's template could bring hooks.
     git(folder, &["init", "--quiet", "--template=", "--initial-branch=main"])?;
     git(folder, &["add", "--all"])?;
     git(folder, &["commit", "--quiet", "--message=Add two numbers"])
@@ -76,6 +78,7 @@ fn fill(folder: &Path) -> io::Result<()> {
 /// Runs git without the configuration, hooks and variables of the user.
 fn git(folder: &Path, arguments: &[&str]) -> io::Result<()> {
     let mut command = Command::new("git");
+    // A demo that runs within a git hook inherits `GIT_DIR`, which leads to another repository.
     let is_gits = |name: &OsStr| name.as_encoded_bytes().starts_with(b"GIT_");
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_gits(name)) {
         command.env_remove(name);

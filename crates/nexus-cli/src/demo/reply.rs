@@ -56,6 +56,7 @@ impl ModelReply {
                     data["content_index"] = json!(0);
                     data
                 };
+                // A vendor's stream opens an item empty, and the deltas fill it.
                 opened["content"] = json!([]);
                 event("response.output_item.added", json!({ "output_index": 0, "item": opened }));
                 let part = json!({ "type": "output_text", "text": "", "annotations": [] });

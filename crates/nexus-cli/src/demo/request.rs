@@ -42,6 +42,7 @@ impl ModelRequest {
             is_streamed: body["stream"] == true,
             ..Self::default()
         };
+        // The Responses API takes a plain text or a list of items.
         match &body["input"] {
             Value::String(text) => request.user_texts.push(text.clone()),
             input => list(input).iter().for_each(|item| request.add(item)),
@@ -65,6 +66,7 @@ impl ModelRequest {
                     call.answer = content(&item["output"]);
                 }
             }
+            // A message may leave out its type.
             "message" | "" => match text_at(item, "role") {
                 "user" => self.user_texts.push(content(&item["content"])),
                 "system" | "developer" => {

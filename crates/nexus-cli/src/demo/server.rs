@@ -91,6 +91,7 @@ impl SimulatedVendors {
         connection: &HttpConnection,
     ) -> Result<Response<ResponseBody>, DemoRejection> {
         let (head, body) = request.into_parts();
+        // A web page could reach this port through a host name of its own, so reject foreign hosts and origins.
         if self.names.check(&head).is_err() {
             return Err(DemoRejection(StatusCode::FORBIDDEN, "the request names another host or origin"));
         }
@@ -117,6 +118,7 @@ impl SimulatedVendors {
             }
             (&Method::POST, ["v1", api @ ("responses" | "messages")]) => {
                 let too_large = DemoRejection(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large");
+                // A stated length beyond the limit is rejected before any byte of the body is read.
                 if stated_length(&head.headers).is_some_and(|length| length > MAX_BODY_BYTES as u64) {
                     return Err(too_large);
                 }
@@ -128,6 +130,7 @@ impl SimulatedVendors {
                     Ok(Err(BodyError::TooLarge)) => return Err(too_large),
                     Ok(Err(BodyError::Incomplete)) | Err(_) => return Err(unread),
                 };
+                // Parsed JSON takes more memory than its text, so reserve it before parsing.
                 permit.grow_to_json(&body).await.map_err(|_| too_large)?;
                 let value: Value = serde_json::from_slice(&body)
                     .map_err(|_| DemoRejection(StatusCode::BAD_REQUEST, "the body is not JSON"))?;

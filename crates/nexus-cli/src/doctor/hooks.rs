@@ -70,6 +70,7 @@ struct Example(tempfile::TempDir);
 impl Example {
     fn make() -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
+        // A project without a task, in which the hook has to deny the edit of the trial.
         fs::create_dir_all(folder.path().join(".nexus/state"))?;
         Ok(Self(folder))
     }
@@ -104,6 +105,7 @@ fn run(line: &str, folder: &Path, input: &str) -> Result<(i32, Vec<u8>), String>
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.stdout.take();
+    // A full pipe would block the line, so read its output while this thread waits for its end.
     let reader = thread::spawn(move || {
         let mut answer = Vec::new();
         if let Some(output) = output {
@@ -141,6 +143,8 @@ fn has_ended(child: &mut Child) -> io::Result<bool> {
     if let Some(id) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
         use rustix::process::{WaitId, WaitIdOptions, waitid};
 
+        // Do not reap the child yet: its process id names the group to end, and must not be given to another process
+        // before.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         return Ok(waitid(WaitId::Pid(id), options)?.is_some());
     }
@@ -152,6 +156,7 @@ fn shell(line: &str) -> Command {
     use std::os::unix::process::CommandExt as _;
 
     let mut command = Command::new("sh");
+    // A group of its own, so that all processes of the line can be ended with it.
     command.args(["-c", line]).process_group(0);
     command
 }

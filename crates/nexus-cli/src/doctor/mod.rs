@@ -111,6 +111,7 @@ async fn backends(router: &Router) -> Vec<Check> {
             findings.extend(containment(&found.id, &**backend));
         }
     }
+    // The backends have lines of their own, so list only the types that cannot start.
     findings.extend(survey.types.iter().map(checks::TypeReadiness::check).filter(|check| !check.is_ok()));
     findings
 }

@@ -19,6 +19,7 @@ pub(super) async fn servers(router: &Router) -> Vec<Check> {
             return vec![Check::failed(MCP_SERVERS, error.to_string()).fixed_by(advice)];
         }
     };
+    // The servers are only tried, so they start with the lowest access.
     let workspace = ServerWorkspace::new(ToolAccess::ReadOnly, std::env::current_dir().ok());
     let opened = named.open(&workspace, "Run `nexus doctor` again");
     let faults = opened.offer(&mut ToolOffer::new()).await;

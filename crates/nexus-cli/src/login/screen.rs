@@ -105,6 +105,7 @@ impl Screen {
     }
 
     fn start_browser(&self, url: &str) {
+        // An address of another scheme could start a program of this machine.
         if !self.starts_browsers || !is_web_page(url) {
             return;
         }
@@ -116,6 +117,7 @@ impl Screen {
                 out.event(|| LoginEvent::Note { text: text.to_owned() }, || say(text));
             }
         });
+        // Nothing waits for the thread: a launcher that hangs must not delay the login.
         drop(launcher);
     }
 }

@@ -91,6 +91,7 @@ async fn serve<S: ToolService>(
             }
         }
         Some(address) => {
+            // Claim the file first: a second server of this home fails here, before it opens a port.
             let claim =
                 ServerFile::claim(&home, files).map_err(|error| CommandError::failed(with_causes(&error)))?;
             let path = ServerFile::token_path(&home, files);
@@ -101,6 +102,7 @@ async fn serve<S: ToolService>(
             let server = HttpServer::bind(tools, settings).await.map_err(|error| {
                 CommandError::failed(format_args!("{address} cannot be listened on: {error}"))
             })?;
+            // Announce only now: the port 0 gets its number when it is bound.
             claim.announce(server.address()).map_err(|error| CommandError::failed(with_causes(&error)))?;
             if !server.address().ip().is_loopback() {
                 complain("other machines can reach this address, and its traffic is not encrypted");
@@ -159,6 +161,7 @@ fn refused(source: &ConfigSource, problem: &str) -> (String, String) {
 async fn ended() {
     if let Err(error) = interrupted().await {
         complain(format_args!("signals cannot be received: {error}"));
+        // Without signals the client can still end the server by closing the input.
         std::future::pending::<()>().await;
     }
 }

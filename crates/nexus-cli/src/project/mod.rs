@@ -107,6 +107,7 @@ pub(crate) fn find(named: Option<&Path>) -> Result<ProjectFolder, CommandError> 
 /// Returns true if a project's `.nexus/` is the folder in which Nexus stores its own files, even through links.
 pub(crate) fn is_home(project: &ProjectFolder) -> bool {
     let (folder, home) = (project.root().join(".nexus"), nexus::BuildContext::from_process().home);
+    // A folder that does not exist cannot be resolved, so compare the plain paths as well.
     folder == home
         || matches!((folder.canonicalize(), home.canonicalize()), (Ok(folder), Ok(home)) if folder == home)
 }

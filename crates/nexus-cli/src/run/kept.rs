@@ -11,6 +11,7 @@ pub(super) fn handle_in(path: &Path) -> Result<ResumeHandle, String> {
     if log.turns.is_empty() && !log.unread.is_empty() {
         return Err(format!("{place}: not a record of turns, as `--keep` writes it"));
     }
+    // The last turn with a handle continues the whole conversation.
     let last = log.turns.iter().rev().find_map(|turn| turn.resume());
     last.cloned().ok_or_else(|| match log.turns.iter().any(|turn| turn.is_forgotten) {
         true => format!("{place}: its conversation was forgotten, so it cannot be resumed"),

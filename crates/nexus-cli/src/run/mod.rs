@@ -92,6 +92,7 @@ pub(crate) async fn run(
             true => run_panel(out, &router, (args, &purpose.kind), request, &host, style()).await,
             false => run_turn(out, &router, (args, &purpose.kind), request, host).await,
         };
+        // Record the end of a failed turn as well, because its changes can be undone too.
         if let Some(snapshots) = snapshots {
             snapshots.end().await;
         }
@@ -106,6 +107,7 @@ pub(crate) async fn run(
         }
         None => interrupts.unless_second(work).await,
     };
+    // A second interrupt drops the work, but the servers are processes of their own.
     servers.stop().await;
     done.unwrap_or_else(|| Err(CommandError::cancelled()))
 }
@@ -139,6 +141,7 @@ async fn stopping_without_output<T>(work: impl Future<Output = T>, cancel: &Canc
         done = &mut work => return done,
         () = output::broken() => cancel.cancel(),
     }
+    // A cancelled turn still ends its processes and returns its partial result, so wait for it.
     work.await
 }
 
@@ -274,6 +277,7 @@ fn unwritten(error: &RecordError) -> CommandError {
 /// Writes the answer to standard output, unless the terminal has shown it already. A terminal gets no character that it would obey.
 fn print_answer(out: AnswerWriter, result: &TurnResult, shown: &dyn Show) {
     let on_terminal = io::stdout().is_terminal();
+    // The printer has shown the answer on the same terminal already.
     if out.is_json() || (shown.has_shown_answer() && on_terminal && io::stderr().is_terminal()) {
         return;
     }

@@ -39,6 +39,7 @@ pub(super) async fn run_panel(
     let shows_board = !out.is_json() && !args.quiet;
     let board = shows_board.then(|| SeatBoard::new(ScreenWriter, style, &panel.seats));
     let file = args.keep.as_deref().map(super::open).transpose()?;
+    // Begin all records before a turn runs, so that a file that cannot be written costs no turns.
     let record = |file: &RecordFile| {
         let name = |seat: &Seat| format!("{kind}, seat {}: {seat}", seat.index);
         let begun = panel.seats.iter().map(|seat| Ok(Some(file.begin(name(seat), &request, host)?)));

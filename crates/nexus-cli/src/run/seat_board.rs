@@ -97,6 +97,7 @@ impl<W: Write> SeatBoard<W> {
 
     fn change(&mut self, seat: usize, state: SeatActivity) {
         let Some(row) = self.rows.get_mut(seat) else { return };
+        // Most deltas change nothing that the board shows.
         if row.state == state {
             return;
         }
@@ -116,6 +117,7 @@ impl<W: Write> SeatBoard<W> {
         }
         let mut text = String::new();
         if self.is_drawn {
+            // Moves the cursor up to the first row, so that the new rows replace the old ones.
             text.push_str(&format!("\u{1b}[{}A", self.rows.len()));
         }
         for (index, row) in self.rows.iter().enumerate() {

@@ -147,6 +147,7 @@ pub(super) struct JsonLines;
 
 impl EventSink for JsonLines {
     fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+        // Writing a line blocks, so there is never a queue to wait for.
         Poll::Ready(())
     }
 
@@ -168,6 +169,7 @@ impl Show for JsonLines {
     }
 
     fn has_shown_answer(&self) -> bool {
+        // The line of the result contains the answer.
         true
     }
 }

@@ -311,6 +311,7 @@ fn unknown(name: &str) -> CommandError {
     }
     let below = |output: &&CommandOutput| output.command.starts_with(&format!("{name} "));
     let is_like = |output: &&CommandOutput| strsim::jaro_winkler(output.command, name) >= LEAST_LIKENESS;
+    // The commands of a group are better advice than similar names.
     let mut meant: Vec<_> = OUTPUTS.iter().filter(below).map(|output| output.command).collect();
     if meant.is_empty() {
         meant = OUTPUTS.iter().filter(is_like).map(|output| output.command).collect();

@@ -48,6 +48,7 @@ pub(super) fn inserted(text: &str, insertions: &[Insertion]) -> Result<String, S
             }
         };
     }
+    // Editing the text preserves comments and order. This check catches the forms of YAML that the edit misreads.
     verify(text, &edited, insertions)?;
     Ok(edited)
 }
@@ -79,6 +80,7 @@ impl ConfigSection {
                         continue;
                     };
                     let rest = rest.trim_start();
+                    // A section such as `{ a: 1 }` cannot take a further line.
                     if !rest.is_empty() && !rest.starts_with('#') {
                         return Err(format!(
                             "its section `{name}` is not written as one entry for each line"
@@ -124,6 +126,7 @@ fn verify(before: &str, after: &str, insertions: &[Insertion]) -> Result<(), Str
             return Err(format!("an entry of its section `{section}` would be lost"));
         }
     }
+    // A section that the edit created is empty now, and must not count as a difference.
     for Insertion { section, .. } in insertions {
         let is_empty = after.get(*section).and_then(Value::as_object).is_some_and(Map::is_empty);
         match before.get(*section) {

@@ -84,6 +84,7 @@ pub(crate) async fn setup(
     if let Some(person) = &mut person {
         let mut declined = BTreeSet::new();
         while offer_fix(&findings.checks, person, &mut declined).await? {
+            // A command may fix several checks, so look at the whole machine again.
             let again = Findings::look(path.clone(), &context).await?;
             again.checks.iter().filter(|check| !findings.checks.contains(check)).for_each(print);
             findings = again;

@@ -49,6 +49,7 @@ impl Person {
                 return Err(CommandError::by_signal(came));
             }
         };
+        // The end of input agrees to nothing, not even to the default.
         if bytes == 0 {
             let _ = writeln!(io::stderr());
             return Ok(false);

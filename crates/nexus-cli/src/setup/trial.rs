@@ -136,6 +136,7 @@ mod stage {
                 let executable = if is_path { folder.join(executable) } else { executable.to_owned() };
                 tried["executable"] = json!(executable);
             }
+            // These settings decide how a program is started and judged, so the trial needs them as well.
             for key in ["versions", "containment", "structured_output"] {
                 if let Some(value) = settings.get(key) {
                     tried[key] = value.clone();
@@ -157,6 +158,7 @@ mod stage {
                 return Ok(Check::ok(subject, "a turn on a simulated vendor ended with its answer"));
             }
             let errors = String::from_utf8_lossy(&output.stderr);
+            // The last line of standard error is the error of the command.
             let last =
                 errors.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it ended without an answer");
             let reason = last.strip_prefix("nexus: ").unwrap_or(last);

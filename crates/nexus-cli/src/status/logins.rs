@@ -47,6 +47,7 @@ impl Logins {
         let named = |report: &LoginReport| args.logins.contains(&report.name);
         self.logins.iter().any(|report| match report.state {
             LoginState::LoggedIn => false,
+            // A machine rarely needs every login, so only a named one counts as missing.
             LoginState::LoggedOut => named(report),
             LoginState::Over | LoginState::Unreadable => true,
         })

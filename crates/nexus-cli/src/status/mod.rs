@@ -85,6 +85,7 @@ pub(crate) async fn status(
         next: Vec::new(),
     };
     let mut is_stuck = false;
+    // A configuration that cannot be used must not hide the logins, so its fault becomes advice.
     let found = match config::find(config, &context)? {
         FoundConfig::Untrusted(untrusted) => Err(untrusted.note()),
         found => found.or_detect(&context).map_err(|error| error.to_string()),

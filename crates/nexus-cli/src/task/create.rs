@@ -111,6 +111,7 @@ async fn made(
                 return Err(CommandError::cancelled());
             }
         };
+        // Remove the line of the activity before a question is printed.
         drop(activity);
         match created {
             Err(error) if error.kind == TaskErrorKind::NeedsConsent => {
@@ -122,6 +123,7 @@ async fn made(
                 if !asked(&error.message)? {
                     return Err(CommandError::failed("nothing was created"));
                 }
+                // The creation has left no task, so it starts again with the consent.
                 request.allow_large = true;
             }
             created => return Ok(created?),

@@ -86,6 +86,7 @@ pub(super) async fn walk(
 impl TaskWalk<'_> {
     /// Runs steps until the task ends or waits for its caller. Returns true if it reached the requested end.
     async fn steps(&self, args: &RunTaskArgs) -> Result<bool, CommandError> {
+        // Answers of the command line belong to the first questions; later questions need answers of their own.
         let mut answers = Some(args.answer.clone()).filter(|answers| !answers.is_empty());
         loop {
             let report = status(self.tasks, self.task).await?;
@@ -113,6 +114,7 @@ impl TaskWalk<'_> {
         loop {
             let request = TaskOrchestrateRequest {
                 task_id: self.task.to_owned(),
+                // Send the answers once, because a repeated call only joins the running work.
                 answers: answers.take(),
                 wait_s: None,
             };
@@ -152,6 +154,7 @@ impl TaskWalk<'_> {
                     if lines.is_none() {
                         lines = self.tasks.progress(self.task);
                     }
+                    // The call starts the job, so the job may not exist yet.
                     let Some(following) = &mut lines else {
                         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
                         continue;

@@ -104,6 +104,7 @@ impl Turns {
     fn read(&mut self, task: &Task) {
         let path = task.turns_path();
         let bytes = fs::metadata(&path).map_or(0, |found| found.len());
+        // The file only grows, so an equal length means that no turn has changed.
         if bytes != self.bytes
             && let Ok(log) = task.turn_log()
         {
@@ -211,6 +212,7 @@ impl Board {
                 .iter()
                 .map(|line| format!("\u{1b}[2K\u{1b}[?7l{}\u{1b}[?7h", terminal::fitted(line)))
                 .collect();
+            // The last sequence erases what remains of a longer board.
             say(format_args!("{up}{}\u{1b}[J", body.join("\n")));
         } else {
             for line in lines.iter().filter(|line| !self.drawn.contains(line)) {

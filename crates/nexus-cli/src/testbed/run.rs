@@ -117,6 +117,7 @@ pub(super) async fn run(out: AnswerWriter, args: &RunTestbedArgs) -> Result<Exit
     let build = BuildContext::from_process();
     let spending: Arc<dyn SpendingBook> = Arc::new(config::spending_book(&build));
     let context = ArmContext { registry: nexus::registry(), build, spending: Some(spending) };
+    // Check the plan first, so that an invalid one creates no folder.
     plan.check(&context)?;
     let mut experiment = Experiment::open(&args.folder, plan)?;
     let (bounds, real) = experiment.turns(&context)?;

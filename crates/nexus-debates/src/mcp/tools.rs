@@ -65,6 +65,7 @@ impl ToolService for DebateTools {
         let running = |view: &DebateView| view.running;
         match name {
             "debate_create" => {
+                // Check the arguments first, so that an invalid call does not ask the client for its roots.
                 if let Err(problem) = schema::read::<DebateCreateRequest>(name, arguments.clone()) {
                     return CallAnswer::error(problem);
                 }

@@ -36,9 +36,11 @@ impl Debates {
         request: DebateCreateRequest,
         client_roots: &[PathBuf],
     ) -> Result<DebateView, DebateError> {
+        // Check the configuration first, because no stage can run without these work-kinds.
         self.check_configuration()?;
         let registry = AgentTypeRegistry::in_home(&self.0.home);
         let types = try_blocking(move || registry.read::<DebateErrorKind>()).await?;
+        // The debate stores the agents, so that a later change of the registry does not affect it.
         let registered = types.custom_types().cloned().map(RegisteredAgent::from).collect();
         let data = self.data_of(&request, registered)?;
         let parent = request.parent_workspace_id.as_deref().map(|parent| {
@@ -54,6 +56,7 @@ impl Debates {
         let store = self.0.store.clone();
         let debate = try_blocking(move || {
             let debate = store.create(&data, parent, request.labels)?;
+            // `sources` stays empty until all are copied. A debate without it counts as incomplete.
             let copied = sources::copy(&request.sources, &roots, &debate.sources_folder());
             let made = copied.and_then(|copied| {
                 debate.update(|_, data| {

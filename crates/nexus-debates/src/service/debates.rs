@@ -71,6 +71,7 @@ impl Debates {
     /// Creates the service for a home. `tasks` starts follow-up tasks. Reads and creates nothing yet.
     pub fn new(router: Router, tasks: impl TaskStarter + 'static, options: DebatesOptions) -> Self {
         let DebatesOptions { home, roots, settings, clock } = options;
+        // The path must stay valid if the process changes its working folder.
         let home = std::path::absolute(&home).unwrap_or(home);
         let store = DebateStore::in_home(&home).with_clock(clock);
         let (tasks, jobs) = (Arc::new(tasks), WorkJobs::new(router.clone()));

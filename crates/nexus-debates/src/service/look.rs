@@ -42,6 +42,7 @@ impl Debates {
                 let mut result = DebateResult {
                     debate_id: debate.id().to_string(),
                     status: state.word(),
+                    // Before the openings no panelist has a position.
                     claims: if proceedings.openings().is_empty() {
                         Vec::new()
                     } else {
@@ -74,7 +75,9 @@ impl Debates {
             let listing = store.list_indexed()?;
             let unreadable: Vec<String> = listing.unreadable.iter().map(ToString::to_string).collect();
             let unreadable = cut_list(unreadable.iter().map(String::as_str), 300);
+            // The rows share the answer with the list of unreadable debates.
             let room = MOST_BYTES - 200 - json_bytes(&unreadable);
+            // The index lists the oldest debates first.
             let debates = listing.entries.iter().rev();
             let rows = debates.filter_map(|debate| Some((debate, debate.details.as_ref()?)));
             let rows = rows.filter(|(_, details)| {

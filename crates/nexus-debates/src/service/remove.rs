@@ -28,6 +28,7 @@ impl Debates {
         is_removable: impl FnOnce(&Debate) -> Result<bool, DebateError> + Send + 'static,
     ) -> Result<DebateRemoved, DebateError> {
         let debate = self.0.open(&request.debate_id).await?;
+        // A stage needs this lock, so none can begin while the folder is removed.
         let _lock = self.0.jobs.lock(&debate, PATIENCE).await?;
         let store = self.0.store.clone();
         self.0

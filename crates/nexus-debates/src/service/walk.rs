@@ -25,6 +25,7 @@ impl Debates {
     pub async fn advance(&self, request: DebateAdvanceRequest) -> Result<DebateView, DebateError> {
         let wait = call_wait(request.wait_s);
         let debate = self.0.open(&request.debate_id).await?;
+        // A stage that failed after its caller had stopped waiting reports its error to the next call.
         if let Some(error) = self.0.jobs.take_failure(debate.id()) {
             return Err(error);
         }
@@ -63,6 +64,7 @@ impl Debates {
             .0
             .read(&debate, |debate| {
                 debate.update(|state, data| {
+                    // Store the wish before anything is stopped: another process that runs a stage reads it.
                     data.stop = !state.is_final();
                     Ok(*state)
                 })
@@ -79,6 +81,7 @@ impl Debates {
             _ => {}
         }
         self.0.jobs.stop(&debate).await;
+        // Another process may need this time to stop its stage.
         let hold = self.0.jobs.lock(&debate, MAX_CALL_WAIT).await?;
         self.0.read(&debate, finish_cancel).await?;
         // Unlock before the view: the owner of the lock counts as a running stage.
@@ -102,9 +105,11 @@ impl DebatesCore {
     ) -> Result<(), DebateError> {
         let reading = self.read(debate, move |debate| {
             let snapshot = debate.snapshot()?;
+            // Finish a cancellation that was interrupted.
             if snapshot.data.stop {
                 finish_cancel(debate)?;
             }
+            // Another process may have run this stage while the job waited for the lock.
             if snapshot.data.stop || snapshot.state != from {
                 return Ok(None);
             }
@@ -138,8 +143,10 @@ impl DebatesCore {
                 return Err(error);
             }
         };
+        // `run` borrows the proceedings, which change below.
         drop(run);
         let event = match &record {
+            // The next state depends on the judgement, so add the record before the status is written.
             StageRecord::CheckingClose { .. } => {
                 proceedings
                     .add(record.clone())
@@ -160,6 +167,7 @@ fn settle(
     record: &StageRecord,
     event: DebateEvent,
 ) -> Result<(), DebateError> {
+    // Write the record first: it counts only once its stage is in `settled`.
     debate.write_stage(stage, record)?;
     let to = debate.update(|state, data| {
         if *state != from {

@@ -58,6 +58,7 @@ impl StageRun<'_> {
             check_text(&mut faults, "why", &draft.why, MOST_ARGUMENT_BYTES);
             faults.into_result("judgement").map_err(|error| error.to_string())?;
             let Some(round) = proceedings.rounds().last() else { return Ok(()) };
+            // Only another round needs findings.
             match proceedings.decide(&round.signals, draft.close) {
                 RoundDecision::Close => Ok(()),
                 RoundDecision::Continue => proceedings
@@ -133,6 +134,7 @@ impl StageRun<'_> {
             place,
         };
         let (_, answer): (_, Result<T, AgentFailure>) = self.ask(part, 1).await;
+        // A cancellation ends the turn with an error, so report the interruption first.
         self.check_cancel()?;
         answer.map_err(|failure| self.failed(format!("{ARBITER}: {failure}")))
     }

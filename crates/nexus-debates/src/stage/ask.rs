@@ -56,6 +56,7 @@ impl StageRun<'_> {
             Ok(tools) => tools,
             Err(message) => return unusable(message),
         };
+        // A long text takes one call for each page, which must not use up the limit.
         let pages = part.texts.iter().map(|(.., text)| text.len() / PAGE_BYTES + 1).sum::<usize>();
         let request = TurnRequest::new(part.brief)
             .with_system(part.system)
@@ -155,6 +156,7 @@ impl StageRun<'_> {
     /// Appends events to the log of the debate. Ignores a failed write: only the log lacks the events then.
     pub(super) async fn log(&self, events: Vec<DebateLogEvent>) {
         let debate = self.debate.clone();
+        // No stage depends on the log.
         let _: Result<(), DebateError> =
             try_blocking(move || events.iter().try_for_each(|event| debate.log(event))).await;
     }

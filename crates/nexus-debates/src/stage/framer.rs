@@ -43,6 +43,7 @@ impl StageRun<'_> {
                 let words = format!("the framer submitted {refused} invalid frames; the last one: {reason}");
                 return Err(self.failed(words));
             }
+            // The next turn is a new conversation, so it gets the last frame with its fault.
             let last = serde_json::to_string(&draft).unwrap_or_default();
             prompt = format!(
                 "{task}\n{}\n{}",
@@ -81,6 +82,7 @@ impl StageRun<'_> {
             .with_tool_access(ToolAccess::ScopedOnly)
             .with_limits(self.limits(1))
             .with_output(schema);
+        // The framer assigns the sources by their names and sizes, and reads none of them.
         let scope: ParticipantScope =
             sources::scope(&self.debate.sources_folder(), &[], &[]).map_err(|error| self.failed(error))?;
         let session = Session::mint(FRAMER, scope, Arc::new(NoTools));
@@ -109,6 +111,7 @@ impl StageRun<'_> {
         let turn =
             AgentTurn { purpose: AgentTurnPurpose::Work, backend, vendor, session, outcome, recorded_as };
         self.log_turns(FRAMER, &[turn]).await;
+        // Log the turn before the interruption is reported, because the vendor charges for it.
         self.check_cancel()?;
         draft
     }

@@ -85,6 +85,7 @@ impl StageRun<'_> {
                 ));
             }
         };
+        // A stopped stage may have some of its answers, which must not be stored.
         self.check_cancel()?;
         Ok(record)
     }

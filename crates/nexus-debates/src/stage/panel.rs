@@ -59,6 +59,7 @@ impl StageRun<'_> {
         let (Some(frame), Some(tensions)) = (self.proceedings.frame(), self.proceedings.tensions()) else {
             return Err(self.failed("there are no findings"));
         };
+        // Only a panelist on a side of a tension has something to answer.
         let is_asked = |(_, panelist): &(usize, &Panelist)| tensions.against(&panelist.name).next().is_some();
         let asked = self.proceedings.present_panelists().filter(is_asked).map(|(index, panelist)| {
             let (frame, tensions, name) = (frame.clone(), tensions.clone(), panelist.name.clone());
@@ -143,6 +144,7 @@ impl StageRun<'_> {
         let kind = WorkKind::from(PANELIST);
         match self.router.panel(kind.clone()) {
             Ok(panel) if !panel.seats.is_empty() => {
+                // With fewer seats than panelists, several panelists run on the same seat.
                 let seat: &Seat = &panel.seats[index % panel.seats.len()];
                 AgentRoute::Seat(Box::new(seat.clone()))
             }

@@ -71,6 +71,7 @@ impl Connection {
     ) -> AnswerAndUpdates {
         let reopening = Reopening { id: request.session_id, cwd: request.cwd, servers };
         let (router, session, conversation) = self.reopen(reopening).await?;
+        // No prompt may begin during the replay, because its updates would mix with the earlier messages.
         let replaying = session.begin()?;
         replay(&self.client(&session), &conversation).await;
         drop(replaying);
@@ -104,6 +105,7 @@ impl Connection {
         let (router, conversation, record, is_unreadable) = blocking(&self.setup, move |setup| {
             folder(&cwd)?;
             let conversation = match setup.conversations.load(&of_work) {
+                // A session without a stored turn has no conversation yet.
                 Err(error) if is_unknown(&error) && is_open => Conversation::default(),
                 Err(error) if is_unknown(&error) => return Err(unknown),
                 loaded => loaded.map_err(|error| of_conversation(&error))?,
@@ -115,10 +117,12 @@ impl Connection {
         .await??;
         let options = &self.setup.options;
         let (mode, access, title) = match (open, record) {
+            // An open session may have newer options than its record.
             (Some(open), _) => {
                 let state = lock(&open.state);
                 (Some(state.mode.clone()), state.access, state.title.clone())
             }
+            // This process may allow less than the process that wrote the record.
             (None, Some(record)) => {
                 (Some(record.mode), record.access.min(options.access), Some(record.title))
             }
@@ -154,6 +158,7 @@ impl Connection {
         let held = blocking(&self.setup, move |setup| {
             let is_session =
                 is_open || setup.records.has(&of_hold) || of_hold.as_str().starts_with(OWN_NAMES);
+            // Read the summary first, because `hold` also accepts a name without a conversation.
             let held = setup.conversations.summary(&of_hold).and_then(|_| setup.conversations.hold(&of_hold));
             match held {
                 _ if !is_session => Ok(None),
@@ -173,6 +178,7 @@ impl Connection {
                 Ok(router) => router.forget(handle).await.map(drop).map_err(|error| error.to_string()),
                 Err(error) => Err(error),
             };
+            // A vendor that cannot be reached must not prevent the deletion.
             if let Err(error) = forgotten {
                 tracing::warn!(backend = %handle.backend(), %error, "it may still store its own copy of a \
                     session");
@@ -185,6 +191,7 @@ impl Connection {
             };
             match deleted {
                 Err(error) if !is_unknown(&error) => return Err(of_conversation(&error)),
+                // Remove the record last: if the deletion fails, the session stays in the list.
                 _ => setup.records.remove(&name),
             }
             if let Err(error) = setup.conversations.sweep() {
@@ -212,6 +219,7 @@ impl Connection {
             }
             sessions.insert(session.name.clone(), Arc::clone(&session))
         };
+        // Outside the lock, because this waits until the programs end.
         if let Some(former) = former {
             former.servers.stop().await;
         }

@@ -26,6 +26,7 @@ fn glance(name: &str) -> String {
         '5' => Some('s'),
         other => Some(other),
     };
+    // These pairs look like one letter in many fonts.
     name.chars().filter_map(glyph).collect::<String>().replace("rn", "m").replace("vv", "w")
 }
 
@@ -37,6 +38,7 @@ pub(super) fn look_alike(one: &str, other: &str) -> bool {
 /// Returns the name of `known` that is most similar to `word`.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let word: String = word.chars().take(2 * MAX_BYTES).collect::<String>().to_lowercase();
+    // A third of the letters may differ; more would suggest an unrelated name.
     let bound = (word.chars().count() / 3).max(1);
     let distance = |name: &'a str| (strsim::damerau_levenshtein(&word, &name.to_lowercase()), name);
     let best = known.into_iter().map(distance).filter(|(distance, _)| *distance <= bound).min();

@@ -89,6 +89,7 @@ impl AgentTypeRegistry {
                 format!("another process has locked {lock:?}"),
             ));
         };
+        // Read under the lock, so that the change of another process is not lost.
         let types = change(self.read()?)?;
         let bytes =
             serde_json::to_vec_pretty(&types).map_err(|error| ServiceError::damaged(&self.path, error))?;

@@ -181,6 +181,7 @@ impl AgentTypes {
         refuse_reserved(what, &agent_type.name)?;
         agent_type.check_texts()?;
         refuse_look_alikes(what, &agent_type.name, self.types().map(|known| known.name.as_str()))?;
+        // Creates the phase of the type, if its tier does not have it yet.
         self.phase_mut(&agent_type.tier, &agent_type.phase)?;
         self.types.push(agent_type);
         Ok(self)
@@ -281,6 +282,7 @@ impl AgentTypes {
             return Err(unknown(AgentNameKind::Phase, phase, phases));
         }
         let mut overlay = Overlay::new();
+        // The overlay of the built-in tier comes first, then that of the tier itself.
         let like = self.tiers.iter().find(|tier| known.like.as_ref() == Some(&tier.name));
         for tier in like.into_iter().chain([known]) {
             tier.add_to(&mut overlay, phase);
@@ -395,6 +397,7 @@ fn is_built_in(what: AgentNameKind, name: &str) -> bool {
     match what {
         AgentNameKind::Tier => TIERS.contains(&name),
         AgentNameKind::Type => TYPES.iter().any(|[known, ..]| *known == name),
+        // A phase is built in for a tier only: see `is_built_in_phase`.
         AgentNameKind::Phase => false,
     }
 }

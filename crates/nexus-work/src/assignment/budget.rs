@@ -48,6 +48,7 @@ impl WorkBudget {
             Some(tokens) => budget.unwrap_or_default().with_output_tokens(tokens),
             None => budget?,
         };
+        // Vendors charge for failed and unfinished turns as well, so count what those used.
         for turn in &used.turns {
             budget.book(&turn.usage_so_far(), turn.cost());
         }

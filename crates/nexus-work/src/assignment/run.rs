@@ -126,6 +126,7 @@ struct AssignmentRun<'a, T> {
 
 impl<T> AssignmentRun<'_, T> {
     async fn run(&mut self, events: &mut dyn EventSink) -> Result<T, AgentFailure> {
+        // The vendor stores the conversation, so that a reminder can continue it. `forget` deletes it at the end.
         let keep = || self.assignment.request.clone().with_conversation(ConversationMode::Keep);
         let first = keep();
         let again = keep();
@@ -136,6 +137,7 @@ impl<T> AssignmentRun<'_, T> {
         let answer = match handle {
             Some(handle) => {
                 match self.turn(AgentTurnPurpose::Reminder, self.reminder(handle), events).await {
+                    // The vendor has lost the conversation, so the work starts again.
                     Err(AgentFailure::Turn { kind: ErrorKind::ConversationLost, .. }) => {
                         self.turn(AgentTurnPurpose::Afresh, again, events).await?
                     }
@@ -156,17 +158,20 @@ impl<T> AssignmentRun<'_, T> {
     ) -> Result<Option<T>, AgentFailure> {
         let Assignment { participant, scope, tools, tool_calls, refused_submissions, .. } = self.assignment;
         let tools: Arc<dyn ToolRouter> = match purpose {
+            // A reminder asks for the submission alone, so it offers no other tools.
             AgentTurnPurpose::Reminder => Arc::new(TerminalTools(Arc::clone(tools))),
             AgentTurnPurpose::Work | AgentTurnPurpose::Afresh => Arc::clone(tools),
         };
         let refused_before = self.refused();
         let bounds = SessionBounds::new()
             .with_tool_calls(*tool_calls)
+            // The limit counts for all turns of the agent together.
             .with_refused_submissions(refused_submissions.saturating_sub(refused_before));
         let session = Session::mint_with_bounds(participant.clone(), scope.clone(), tools, bounds);
         let host = self.assignment.host.clone().with_session(Arc::clone(&session));
         let mut recording = match &self.assignment.record {
             Some(AgentRecord { file, name }) => {
+                // Record the beginning first, so that a turn that cannot be recorded does not run.
                 let begun = file.begin(format!("{name} {purpose}"), &request, &host);
                 Some(begun.map_err(|error| AgentFailure::Unrecorded { message: in_full(&error) })?)
             }
@@ -232,6 +237,7 @@ impl<T> AssignmentRun<'_, T> {
     fn reminder(&self, handle: ResumeHandle) -> TurnRequest {
         let mut tools = String::new();
         for tool in TerminalTools(Arc::clone(&self.assignment.tools)).definitions() {
+            // The scope would reject a call of any other tool.
             if self.assignment.scope.allows_tool(&tool.name) {
                 let _ = writeln!(
                     tools,

@@ -45,6 +45,7 @@ impl<'t> TextPage<'t> {
             room -= line.len() + mark;
             end += line.len();
         }
+        // A line that is longer than a page is cut.
         if end == 0 {
             end = rest.floor_char_boundary(PAGE_BYTES);
         }
@@ -65,6 +66,7 @@ impl<'t> TextPage<'t> {
     pub fn of_quotes(whole: &str, offset: Option<usize>) -> String {
         let page = TextPage::of(whole, offset, 0);
         let mut text = String::new();
+        // The rest of a cut line needs the mark of a quotation again.
         if page.begins_within_a_line {
             text.push_str("> ");
         }
@@ -88,6 +90,7 @@ impl<'t> TextPage<'t> {
 pub fn bounded_answer(mut text: String) -> String {
     if text.len() > ANSWER_BYTES {
         let end = text.floor_char_boundary(ANSWER_BYTES);
+        // Cut after a complete line, so that no half line looks like the end of the output.
         let end = text[..end].rfind('\n').map_or(end, |line_end| line_end + 1);
         let left_out = text.len() - end;
         text.truncate(end);

@@ -39,6 +39,7 @@ const LABEL: usize = 32;
 
 impl Render for Bars {
     fn render(&self) -> Markup {
+        // An infinite value or NaN would spoil the scale of all bars.
         let length = |bar: &Bar| if bar.value.is_finite() { bar.value.max(0.0) } else { 0.0 };
         let longest = self.bars.iter().map(length).fold(0.0, f64::max);
         let shown: Vec<String> = self.bars.iter().map(|bar| shortened(&bar.shown, SHOWN)).collect();

@@ -39,6 +39,7 @@ impl Page {
 
     /// Returns the page as HTML, in UTF-8.
     pub fn render(&self) -> String {
+        // The policy allows this style sheet alone, so no text of an agent can load or restyle anything.
         let hash = BASE64_STANDARD.encode(Sha256::digest(STYLE));
         let policy =
             format!("default-src 'none'; style-src 'sha256-{hash}'; form-action 'none'; base-uri 'none'");

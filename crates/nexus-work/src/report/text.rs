@@ -26,6 +26,7 @@ impl Render for Block<'_> {
 /// Formats a patch in git's format, with added and removed lines marked.
 pub fn diff(patch: &str) -> Markup {
     let class = |line: &str| match line.as_bytes().first() {
+        // Headers are tested first, because `+++` and `---` begin like changed lines.
         _ if ["+++ ", "--- ", "diff ", "index "].iter().any(|head| line.starts_with(head)) => "soft",
         Some(b'+') => "add",
         Some(b'-') => "del",

@@ -151,6 +151,7 @@ impl<S: WorkspaceState> Workspace<S> {
             let mut data: D = self.data_of(status)?;
             let mut state = status.state.clone();
             let answer = change(&mut state, &mut data)?;
+            // Check before the write, because a status with a fault could not be read again.
             if let Some(fault) = data.fault(&state) {
                 let message = format!("the status of {} would be unreadable: {fault}", self.id());
                 let kind = K::of(ServiceFault::Failed);
@@ -175,6 +176,7 @@ impl<S: WorkspaceState> Workspace<S> {
     /// Damaged, if the file does not contain records of turns.
     pub fn turns<K: ServiceErrorKind>(&self) -> Result<RecordFile, ServiceError<K>> {
         let path = self.turns_path();
+        // Opening a pipe could block the call.
         if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
             return Err(ServiceError::damaged(&path, "it is not a regular file"));
         }

@@ -54,6 +54,7 @@ impl<S: WorkspaceState> Workspaces<S> {
     ) -> Result<Option<IndexEntry<T>>, ServiceError<K>> {
         let Ok(id) = name.parse::<WorkspaceId>() else { return Ok(None) };
         let workspace = self.unread(id);
+        // Read with any state first, because the folder may belong to another kind of work.
         let found = status_file::read_of::<AnyState>(workspace.id(), workspace.path(), None);
         match found {
             Err(error) if error.kind() == WorkspaceErrorKind::NotFound => Ok(None),

@@ -128,6 +128,7 @@ where
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
     {
+        // The lock stays until the job is in the map, so that two calls start one job.
         let mut running = self.lock();
         if running.is_closed {
             return Err(JobFault::Closed.into());
@@ -140,9 +141,11 @@ where
         let cancel = CancelToken::new();
         let job = Arc::new(Job { kind, cancel: cancel.clone(), said: said.clone(), ended });
         running.jobs.insert(key.clone(), Arc::clone(&job));
+        // Release the lock before `work` runs code of the caller.
         drop(running);
         let work = tokio::spawn(work(cancel, said));
         let (jobs, key) = (Arc::clone(self), key.clone());
+        // Another task waits for the work, so that even a panic sets an outcome.
         tokio::spawn(async move {
             let outcome =
                 work.await.unwrap_or_else(|error| Err(JobFault::Panicked(error.to_string()).into()));
@@ -162,6 +165,7 @@ where
             running.is_closed = true;
             running.jobs.values().cloned().collect()
         };
+        // Cancel every job before waiting for the first, so that they end at the same time.
         for job in &jobs {
             job.cancel.cancel();
         }
@@ -174,6 +178,7 @@ where
     /// Removes a job that succeeded.
     fn forget(&self, key: &K) {
         let mut running = self.lock();
+        // A failed job stays until a call reports its failure.
         if running.jobs.get(key).is_some_and(|job| matches!(job.outcome(), Some(Ok(())))) {
             running.jobs.remove(key);
         }

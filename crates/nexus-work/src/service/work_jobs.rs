@@ -120,6 +120,7 @@ impl<W: LockedWork, T: Send + Sync + 'static> WorkJobs<W, T> {
             let stopping = cancel.clone();
             tokio::select! {
                 done = run(cancel, progress) => done,
+                // This branch only cancels the job, which then ends by itself.
                 never = stop_when_asked(locked.workspace(), &stopping) => match never {},
             }
         })

@@ -46,6 +46,7 @@ impl TaskPlay {
 
 /// Returns the next action of the model.
 pub(super) fn next(vendor: &str, request: &ModelRequest) -> ModelReply {
+    // Identify the role by its submitting tool, because a person may replace the prompts.
     let roles: [(&str, Role); 5] = [
         ("submit_brief", orchestrate),
         ("submit_handoff", implement),

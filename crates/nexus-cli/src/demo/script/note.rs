@@ -23,6 +23,7 @@ pub(super) fn orchestrate(request: &ModelRequest) -> Option<ModelReply> {
         let Some(asked) = asked else {
             return Some(ModelReply::call("read_file", json!({ "path": file })));
         };
+        // An answer without a hash means that no file has this name yet.
         if content_hash(&asked.answer).is_none() {
             let criterion = json!({ "id": "line", "text": format!("{file} has one line: {NOTE}") });
             let problem = format!(
@@ -57,6 +58,7 @@ pub(super) fn review(request: &ModelRequest, brief: &str, diff: &str) -> Option<
             return Some(ModelReply::call("run_probe", json!({ "argv": ["sh", "-c", program] })));
         };
         let id = Some(evidence_id(answer).to_owned()).filter(|id| id.starts_with("probe-"));
+        // Without a probe that ran, the diff remains the evidence.
         if id.is_some() {
             (evidence, seen) = (id, probe_output::lines_now(answer));
         }

@@ -23,6 +23,7 @@ pub(super) fn changed_lines(diff: &str) -> Vec<ChangedLine<'_>> {
     let (mut path, mut number) = ("", 0);
     // Lines of the current hunk that are still to come, of the old and the new file.
     let (mut old, mut new) = (0_usize, 0_usize);
+    // Tools quote the diff with this mark at the beginning of each line.
     for line in diff.lines().filter_map(|line| line.strip_prefix("> ")) {
         if old == 0 && new == 0 {
             if let Some(named) = line.strip_prefix("--- a/").or_else(|| line.strip_prefix("+++ b/")) {

@@ -12,6 +12,7 @@ fn lines_of<'a>(answer: &'a str, side: &str, depth: usize) -> Vec<&'a str> {
     let Some((_, outcome)) = lines.next().and_then(heading) else { return Vec::new() };
     // An output that an earlier side already shows is not repeated.
     let alike = outcome.strip_prefix("as ").or_else(|| outcome.strip_prefix("the same files as "));
+    // The depth ends references that lead in a circle.
     if let Some(other) = alike.filter(|_| depth < SIDES.len()) {
         return lines_of(answer, other, depth + 1);
     }

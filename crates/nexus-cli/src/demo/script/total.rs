@@ -65,6 +65,7 @@ struct ObservedSum {
 pub(super) fn orchestrate(request: &ModelRequest) -> Option<ModelReply> {
     let reads_it = |call: &&AnsweredCall| call.tool == "read_file" && call.arguments["path"] == FILE;
     let Some(read) = request.calls.iter().find(reads_it) else { return Some(read_file()) };
+    // An answer without a hash means that the file is missing, and the caller tries the other play.
     content_hash(&read.answer)?;
     let criterion = json!({
         "id": "sum", "text": "`sh total.sh A B` prints A + B for positive and negative A and B",
@@ -82,6 +83,7 @@ pub(super) fn implement(request: &ModelRequest) -> Option<ModelReply> {
         return Some(read_file());
     };
     let edits: Vec<_> = request.calls.iter().filter(|call| call.tool == "edit_file").collect();
+    // Each edit returns the hash of the new content, which the next edit has to name.
     let last = edits.last().map_or(read.answer.as_str(), |edit| edit.answer.as_str());
     let Some(hash) = content_hash(last) else {
         let action = json!({ "blocked": { "reason": format!("total.sh cannot be changed: {last}") } });
@@ -103,6 +105,7 @@ pub(super) fn implement(request: &ModelRequest) -> Option<ModelReply> {
     let Some(tests) = request.answer_of("run_tests") else {
         return Some(ModelReply::call("run_tests", json!({})));
     };
+    // Tests that could not run return no id to cite.
     let evidence = Some(evidence_id(tests)).filter(|id| id.starts_with("test-"));
     let claim = match tests_failed(tests) {
         true => "The numbers keep their signs.",
@@ -187,6 +190,7 @@ fn evaluate(lines: &[&str], left: i64, right: i64) -> Option<i64> {
         if let Some(terms) = line.strip_prefix("echo $((").and_then(|rest| rest.strip_suffix("))")) {
             let (first, second) = terms.split_once('+')?;
             let value = |name: &str| {
+                // The last assignment to a name counts.
                 let known = variables.iter().rev().find(|(known, _)| *known == name.trim())?;
                 Some(known.1)
             };

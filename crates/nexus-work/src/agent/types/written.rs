@@ -53,7 +53,9 @@ impl TryFrom<WrittenTypes> for AgentTypes {
 
     fn try_from(written: WrittenTypes) -> Result<Self, AgentTypeError> {
         let mut types = Self::built_in();
+        // Read the tiers first, because the types name them.
         for (name, tier) in written.tiers.0 {
+            // An entry with the name of a built-in tier, and without these fields, only overlays that tier.
             if tier.like.is_some() || !tier.surface.is_all() || !is_built_in(AgentNameKind::Tier, &name) {
                 types = types.with_tier(&name, tier.like.as_deref().unwrap_or_default(), tier.surface)?;
             }
@@ -73,6 +75,7 @@ impl TryFrom<WrittenTypes> for AgentTypes {
 impl From<AgentTypes> for WrittenTypes {
     fn from(types: AgentTypes) -> Self {
         let bare = AgentTypes::built_in();
+        // A built-in tier is stored only if it has overlays.
         let added = types.tiers.into_iter().filter(|tier| !bare.tiers.contains(tier));
         let tiers = added.map(|Tier { name, like, surface, overlay, phases }| {
             (name, TierWritten { like, surface, overlay, phases: Entries(phases) })
@@ -120,6 +123,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<T>, A::Error> {
                 let mut entries: Vec<(String, T)> = Vec::new();
                 while let Some(name) = map.next_key::<String>()? {
+                    // A map type would let the later of two values win silently.
                     if entries.iter().any(|(known, _)| *known == name) {
                         return Err(de::Error::custom(format_args!(
                             "the name {name:?} occurs more than once"
