@@ -148,7 +148,7 @@ impl Arm {
                 .filter_map(|id| router.vendor(id))
                 .map(|vendor| vendor.as_str().to_owned())
                 .collect();
-            // A limit above the available vendors would end every review as `Short`.
+            // With a limit above the number of available vendors, no review could ever advance.
             settings.min_vendors = Some(panel.min_vendors.min(vendors.len()).max(1));
         }
         Ok(settings)

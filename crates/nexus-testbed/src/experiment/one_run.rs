@@ -142,7 +142,7 @@ pub(super) async fn run(
             task.into()
         }
     };
-    // End the experiment: without the record of a turn, its cost is unknown.
+    // End the experiment without a record: the agent never ran, so the next call repeats this run.
     if let Some(reason) = run.unrecorded() {
         return Err(TestbedError::Run { reason });
     }

@@ -31,7 +31,6 @@ pub(super) fn check(origin: &str, files: &TrapFiles) -> Result<Trap, TrapError> 
     let text = std::str::from_utf8(text).map_err(|_| TrapError::new(&yaml, "is not UTF-8"))?;
     let file: TrapFile =
         serde_yaml::from_str(text).map_err(|error| TrapError::new(&yaml, error.to_string()))?;
-    // Check the texts before the paths, so that errors can cite names without control characters.
     texts(&yaml, &file)?;
     if let Some(stray) = files.keys().find(|path| !is_placed(path)) {
         let problem = "is in none of base/, planted/, right/, probe/ and truth/";
@@ -69,7 +68,7 @@ pub(super) fn check(origin: &str, files: &TrapFiles) -> Result<Trap, TrapError> 
         probe,
         truth,
     };
-    // Check the answers last, because these checks compare complete trees.
+    // These checks compare complete trees, which only the built trap can return.
     for answer in Answer::ALL {
         answers(&trap, answer)?;
     }
