@@ -509,6 +509,7 @@ impl Broker {
         if outcome == PutOutcome::AlreadyThere && !matches!(envelope.payload, Payload::Trigger { .. }) {
             self.check_is_same(&envelope).await?;
         }
+        // `notify_one` stores a permit, so a wake is not lost while the scheduler loop is busy.
         self.parts.woken.notify_one();
         Ok(Sent { message_id: envelope.message_id, outcome, reach })
     }
@@ -593,6 +594,7 @@ impl Broker {
             let delivery = match taken {
                 Ok(Some(delivery)) => delivery,
                 Ok(None) => break,
+                // Finished messages exist only here, so an error now would lose them.
                 Err(_) if !found.is_empty() => break,
                 Err(error) => return Err(error),
             };

@@ -214,7 +214,7 @@ impl Workers {
             let of = Tree::open(&git, &tree.workspace)?;
             let parent = newest(&tree, &of)?;
             let snapshot = of.snapshot(tree.workspace.join("work"))?;
-            // Compare trees instead of asking for changed files, so that a turn without changes adds no empty commit.
+            // The same tree means that the turn changed nothing, so add no empty commit.
             if of.tree_of(&parent)? == snapshot {
                 return Ok::<_, BrokerError>(None);
             }

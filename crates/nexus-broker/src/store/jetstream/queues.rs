@@ -82,6 +82,7 @@ impl JetStreamStore {
         let Some(number) = self.0.requests.store(&what, &hash.put_subject(), stored, Some(0)).await? else {
             return Ok(PutOutcome::AlreadyThere);
         };
+        // Wait until the index has this message, so that the next call of this process sees it.
         self.0.followed.reach(number).await?;
         let outdated = self.0.followed.index().outdated(before, FORGET_AT_ONCE);
         for outdated in &outdated {
@@ -178,6 +179,7 @@ impl JetStreamStore {
             waiting.take(EXPIRE_AT_ONCE).map(|(hash, entry)| (hash, entry.clone())).collect()
         };
         for (hash, entry) in expired {
+            // The copy goes into the record, so that the log can show the message after it was deleted.
             let envelope = match self.body(hash, entry.number).await? {
                 StoredBody::Read(envelope) => *envelope,
                 StoredBody::Unreadable(error) => {

@@ -231,7 +231,7 @@ impl QueueTransaction<'_> {
 
     /// Returns excluded messages to their queues if this version can read them.
     pub(super) fn take_up_what_can_be_read(&self) -> Result<(), Fault> {
-        // Collect first: the rows borrow the statement, and changing rows under an open query is undefined in SQLite.
+        // Collect first: SQLite does not define if an open query sees the changes below.
         let readable: Vec<(i64, String)> = {
             let mut statement =
                 self.statement("SELECT number, id, queue FROM message WHERE state = -1 ORDER BY number")?;
