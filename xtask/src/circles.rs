@@ -84,6 +84,7 @@ pub(crate) fn between_parts(tree: &Tree) -> Vec<BTreeSet<PathBuf>> {
     let mut parts = Edges::new();
     for ((from, to), names) in edges(tree) {
         let (from, to) = (tree.part(from), tree.part(to));
+        // The root belongs to every part, so it would connect all of them.
         if from != 0 && to != 0 && from != to {
             parts.insert((from, to), names);
         }
@@ -148,6 +149,7 @@ impl Search {
             }
         }
         if Some(self.lowest[file]) == self.order[file] {
+            // The file reaches nothing earlier, so it and all files above it on the stack form one component.
             let start = self.stack.iter().position(|&one| one == file).expect("on the stack since its visit");
             self.found.push(self.stack.drain(start..).collect());
         }
