@@ -52,6 +52,7 @@ fn edges(tree: &Tree) -> Edges {
     let mut edges = Edges::new();
     for (id, module) in tree.modules.iter().enumerate() {
         let mut add = |to: usize, name: &str, line: usize| {
+            // Uses within one file never form a circle.
             if to != module.file {
                 edges.entry((module.file, to)).or_default().entry(name.to_owned()).or_insert(line);
             }

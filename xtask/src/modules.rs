@@ -295,6 +295,7 @@ impl Scanner {
                 TokenTree::Group(group) => self.scan_strings(group.stream()),
                 TokenTree::Literal(literal) => {
                     let line = literal.span().start().line;
+                    // Numbers and byte strings contain no paths.
                     let Ok(text) = syn::parse2::<syn::LitStr>(TokenTree::Literal(literal).into()) else {
                         continue;
                     };
