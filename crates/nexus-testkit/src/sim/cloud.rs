@@ -172,6 +172,7 @@ fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Bytes {
     let total = (head.len() + payload.len() + 16) as u32;
     let mut frame = total.to_be_bytes().to_vec();
     frame.extend_from_slice(&(head.len() as u32).to_be_bytes());
+    // The first checksum covers the lengths alone, so that a client can check them before it reads on.
     frame.extend_from_slice(&crc32fast::hash(&frame).to_be_bytes());
     frame.extend_from_slice(&head);
     frame.extend_from_slice(payload);
@@ -192,7 +193,7 @@ pub(super) fn refused(mut answer: Answer) -> Answer {
         _ => "InternalServerException",
     };
     answer.status = match answer.status {
-        // Amazon signs requests, and rejects a bad signature with 403.
+        // Bedrock rejects credentials with 403, and has no 529.
         401 => 403,
         529 => 503,
         status => status,

@@ -46,6 +46,7 @@ impl Answer {
 
     /// Compresses the steps, with a flush after each, so that the client can read each on arrival.
     fn compressed(self) -> Self {
+        // Use one encoder for all steps, because together they form one gzip stream.
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         let mut steps: std::collections::VecDeque<_> = self
             .steps

@@ -127,7 +127,7 @@ pub(super) fn catalogue(arrival: &Arrival<'_>, shape: fn(&[Model]) -> Value) -> 
     let body = shape(models);
     let mut hasher = DefaultHasher::new();
     body.to_string().hash(&mut hasher);
-    // Codex and Grok store the catalogue, and ask with the tag of the stored one.
+    // Codex caches the catalogue, and asks again with the tag of the cached one.
     let etag = format!("\"{:016x}\"", hasher.finish());
     let answer = match arrival.header("if-none-match") == Some(etag.as_str()) {
         true => Answer::whole(304, "application/json", ""),

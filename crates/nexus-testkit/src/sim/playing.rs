@@ -70,6 +70,7 @@ pub(super) async fn play(mut playing: Playing, answer: Answer) -> Result<Respons
         // hyper drops this future when the client closes the connection.
         Before::Stall => std::future::pending().await,
         Before::Reset => {
+            // The socket reads this when it is dropped.
             playing.ending.reset();
             playing.end(Ended::Cut);
             return Err(Broken);

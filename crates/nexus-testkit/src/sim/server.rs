@@ -206,6 +206,7 @@ pub(super) async fn respond(
         Route::Unknown => (Purpose::Unknown, Conversation::default(), Some(unknown())),
     };
     let is_refused = ready.is_none() && scenario.refuses(credential(&headers));
+    // A refused call takes no reply, so the repeated call still gets the scripted one.
     let scripted = (ready.is_none() && !is_refused).then(|| core.take_turn(&conversation));
     let conversation = Arc::new(conversation);
     let json = Arc::new(json);
