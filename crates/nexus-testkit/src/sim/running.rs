@@ -41,8 +41,8 @@ impl Running {
         address: SocketAddr,
         #[cfg(feature = "tls")] identity: Option<super::tls::Identity>,
     ) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
         // Bind on the caller's thread, so that `start` reports a taken port.
+        let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         // An own runtime answers even while the caller blocks its runtime.
