@@ -34,7 +34,9 @@ fn add(table: &mut String, folder: &Path, below: &str) -> io::Result<()> {
 fn names(folder: &Path) -> io::Result<Vec<String>> {
     let entries = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.file_name()));
     let mut names: Vec<_> = entries.collect::<io::Result<_>>()?;
+    // Python leaves this folder after a trap's program ran. Its files would change the fingerprint of the trap.
     names.retain(|name| name != "__pycache__");
+    // The order of `read_dir` differs between machines. `Trap::built_in` promises the traps sorted by name.
     names.sort();
     names
         .into_iter()

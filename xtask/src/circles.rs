@@ -52,6 +52,7 @@ fn edges(tree: &Tree) -> Edges {
     let mut edges = Edges::new();
     for (id, module) in tree.modules.iter().enumerate() {
         let mut add = |to: usize, name: &str, line: usize| {
+            // Uses within one file never form a circle.
             if to != module.file {
                 edges.entry((module.file, to)).or_default().entry(name.to_owned()).or_insert(line);
             }
@@ -84,6 +85,7 @@ pub(crate) fn between_parts(tree: &Tree) -> Vec<BTreeSet<PathBuf>> {
     let mut parts = Edges::new();
     for ((from, to), names) in edges(tree) {
         let (from, to) = (tree.part(from), tree.part(to));
+        // The root belongs to every part, so it would connect all of them.
         if from != 0 && to != 0 && from != to {
             parts.insert((from, to), names);
         }
@@ -148,6 +150,7 @@ impl Search {
             }
         }
         if Some(self.lowest[file]) == self.order[file] {
+            // The file reaches nothing earlier, so it and all files above it on the stack form one component.
             let start = self.stack.iter().position(|&one| one == file).expect("on the stack since its visit");
             self.found.push(self.stack.drain(start..).collect());
         }

@@ -57,6 +57,7 @@ pub(crate) fn faults(dependencies: &[Dependency]) -> Vec<&Dependency> {
     let goes_down = |dependency: &&Dependency| matches!((layer_of(&dependency.from), layer_of(&dependency.to)), (Some(from), Some(to)) if to < from);
     let mut faults: Vec<_> = dependencies.iter().filter(|dependency| !goes_down(dependency)).collect();
     faults.sort();
+    // Cargo lists a dependency once for each platform.
     faults.dedup();
     faults
 }

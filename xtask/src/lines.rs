@@ -53,6 +53,7 @@ fn scan(line: &str, mut state: State) -> (Lines, State) {
         match state {
             State::Code => {
                 if rest.starts_with("//") {
+                    // Rust reads `////` as an ordinary comment.
                     let inner = rest.starts_with("//!");
                     let outer = rest.starts_with("///") && !rest.starts_with("////");
                     if inner || outer {
@@ -133,6 +134,7 @@ fn raw_text(rest: &str) -> Option<(usize, usize)> {
 fn character(rest: &str) -> usize {
     let mut inner = rest[1..].chars();
     match inner.next() {
+        // Search behind the escaped character, which may be a quote itself.
         Some('\\') => rest[3..].find('\'').map_or(rest.len(), |end| 3 + end + 1),
         Some(one) if inner.next() == Some('\'') => 2 + one.len_utf8(),
         _ => 1,

@@ -105,6 +105,7 @@ fn links(page: &str) -> impl Iterator<Item = (usize, &str)> {
     lines_of_text(page).flat_map(|(number, line)| {
         let targets = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         targets
+            // A colon follows a scheme such as `https`, and a check of the network would depend on other servers.
             .filter(|target| !target.is_empty() && !target.contains(':'))
             .map(move |target| (number, target))
     })
@@ -127,6 +128,7 @@ fn headings(page: &str) -> BTreeSet<String> {
                 _ => character.is_alphanumeric().then(|| character.to_ascii_lowercase()),
             })
             .collect();
+        // GitHub and mdBook number repeated headings in the order of the page, beginning with 1.
         let repeated = (1..).map(|number| format!("{id}-{number}"));
         found
             .insert(std::iter::once(id.clone()).chain(repeated).find(|id| !found.contains(id)).unwrap_or(id));

@@ -107,6 +107,7 @@ impl Tree {
             }
             scanner.visit_item(&item);
             if let Some(name) = defined_name(&item) {
+                // A name may have several definitions, for example one for each platform.
                 scanner.module.names.entry(name).or_default().push(Definition::Item);
             }
             match item {
@@ -117,6 +118,7 @@ impl Tree {
         for name in scanner.macros {
             self.macros.insert(name, file);
         }
+        // Add the module before its children, because they refer to it by its index.
         self.modules.push(scanner.module);
         for child in children {
             let name = child.ident.to_string();
@@ -250,6 +252,7 @@ impl Scanner {
         } else {
             path.push(ident.to_string());
         }
+        // An import counts as a use, too: it depends on the file even if nothing else names the item.
         self.refer(path.clone(), ident.span().start().line, ReferenceKind::Path);
         self.module.names.entry(alias).or_default().push(Definition::Import(path));
     }
@@ -268,6 +271,7 @@ impl Scanner {
                     let member = index > 0 && (punct(index - 1, '.') || punct(index - 1, '\''));
                     let mut path = vec![first.to_string()];
                     while punct(index + 1, ':') && punct(index + 2, ':') {
+                        // A turbofish or a brace ends the path: its own paths are tokens of their own.
                         let Some(TokenTree::Ident(next)) = tokens.get(index + 3) else { break };
                         path.push(next.to_string());
                         index += 3;
@@ -291,6 +295,7 @@ impl Scanner {
                 TokenTree::Group(group) => self.scan_strings(group.stream()),
                 TokenTree::Literal(literal) => {
                     let line = literal.span().start().line;
+                    // Numbers and byte strings contain no paths.
                     let Ok(text) = syn::parse2::<syn::LitStr>(TokenTree::Literal(literal).into()) else {
                         continue;
                     };

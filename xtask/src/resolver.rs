@@ -32,6 +32,7 @@ impl Resolver<'_> {
             "crate" => HashSet::from([Resolved::Module(0)]),
             "self" => HashSet::from([Resolved::Module(module)]),
             "super" => self.parent(module),
+            // The type behind `Self` is named in the header of its `impl`, which is scanned as well.
             "Self" => return HashSet::new(),
             "::" => rest.first().map(|name| Resolved::External(name.clone())).into_iter().collect(),
             name => {
@@ -94,6 +95,7 @@ impl Resolver<'_> {
                 Definition::Import(path) => found.extend(self.path(module, path)),
             }
         }
+        // A name that the module defines or imports hides one of a glob, as in the compiler.
         if found.is_empty() {
             for glob in &here.globs {
                 for target in self.path(module, glob) {
@@ -103,6 +105,7 @@ impl Resolver<'_> {
                 }
             }
         }
+        // Another branch of the same resolution may need this name again.
         self.seen.remove(&key);
         found
     }

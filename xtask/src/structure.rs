@@ -35,6 +35,7 @@ pub(crate) fn run() -> Result<usize, String> {
     let (mut product, mut testkit) = (Trees::new(), Trees::new());
     for target in targets {
         let tree = Tree::read(&root, &target.root_file)?;
+        // Report the testkit apart: only faults of product code fail the check.
         if target.testkit { testkit.push((target, tree)) } else { product.push((target, tree)) }
     }
     print_circles("the testkit (no fault)", &testkit);

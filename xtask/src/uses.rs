@@ -40,6 +40,7 @@ impl ItemUses {
 
     /// Returns the items whose names stand in their definitions alone.
     pub(crate) fn unused(&self) -> impl Iterator<Item = (&str, &[String])> {
+        // Each definition contains the name once. Count words, because resolving all paths would need a compiler.
         let is_unused = |name: &String, definitions: &Vec<String>| self.words[name] <= definitions.len();
         self.items
             .iter()
@@ -59,6 +60,7 @@ pub(crate) fn user_texts(root: &Path) -> Result<Vec<String>, String> {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let is_example = path.components().any(|part| part.as_os_str() == "examples");
             let is_text =
+                // The changelog also names removed items.
                 name.ends_with(".md") && name != "CHANGELOG.md" || is_example && name.ends_with(".rs");
             if path.is_dir() && !name.starts_with('.') && name != "target" && name != "node_modules" {
                 folders.push(path);

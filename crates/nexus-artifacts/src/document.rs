@@ -103,6 +103,8 @@ impl Artifact {
             prose: Vec::new(),
             text,
         };
+        // META is JSON, which is also YAML. So its whole text counts as frontmatter, and the same reader finds its
+        // values.
         if kind == Kind::Meta {
             document.frontmatter = Some(0..document.text.len());
             document.body = document.text.len();
@@ -217,6 +219,7 @@ impl Artifact {
 
     /// Returns the lines of a part of the body, without their ends. Skips code and comments.
     pub(super) fn prose_in(&self, part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        // `find_prose` collects the lines in order, so a binary search finds the first one.
         let first = self.prose.partition_point(|line| line.end < part.start);
         let lines = self.prose[first..].iter().take_while(move |line| line.start <= part.end);
         lines
@@ -246,6 +249,7 @@ impl Artifact {
         let line = self.lines.partition_point(|start| *start <= at).max(1);
         let start = self.lines[line - 1];
         let before = self.text.get(start..at).unwrap_or_default();
+        // Editors do not show a byte order mark, so it has no column.
         let column = before.chars().filter(|character| *character != '\u{feff}').count() + 1;
         TextPosition { line, column }
     }
@@ -266,6 +270,7 @@ impl Artifact {
                 format!("write `{key}: {value}` into its frontmatter"),
             ));
         };
+        // Reuse the quotes of the old value, so that only the value itself changes.
         let quote = match old.as_bytes()[0] {
             b'"' => "\"",
             b'\'' => "'",
@@ -303,10 +308,12 @@ impl Artifact {
 
     /// Replaces a part of the text. The line ends of `content` become those of the text.
     fn splice(&mut self, range: Range<usize>, content: &str) {
+        // The first line end decides for the whole file: mixed line ends would show as changes of other lines.
         let is_windows = self.text.find('\n').is_some_and(|at| self.text[..at].ends_with('\r'));
         let content = if is_windows { content.replace('\n', "\r\n") } else { content.to_owned() };
         let mut text = std::mem::take(&mut self.text);
         text.replace_range(range, &content);
+        // Parse again: every offset behind the change has moved.
         *self = Self::parse(self.kind, text);
     }
 
@@ -349,6 +356,7 @@ impl Artifact {
         let mut prose = Vec::new();
         for range in self.lines_from(self.body) {
             let line = &self.text[range.clone()];
+            // A comment hides fences, and a fence hides comments, so check the open one first.
             if comment.is_some() {
                 if line.contains("-->") {
                     comment = None;
@@ -401,6 +409,7 @@ impl Artifact {
                     sections.push(Section { name, start: range.start, body, is_closed: true });
                     section = true;
                 }
+                // An entry outside of any section is left to the lint, which reports it as misplaced.
                 Some((3, words)) if section => {
                     let id = words
                         .split_once(':')
@@ -435,6 +444,7 @@ impl Artifact {
                 sections.push(Section { name: name.clone(), start: range.start, body, is_closed: false });
                 open = Some(name);
             }
+            // The end may follow on the same line, so search from behind the opening tag.
             if let (Some(name), Some(section)) = (&open, sections.last_mut())
                 && let Some(at) = self.text[from..range.end].find(&format!("</{name}>"))
             {
@@ -452,6 +462,7 @@ impl Section {
     pub fn is_called(&self, name: &str) -> bool {
         let rest = self.name.strip_prefix(name);
         rest.is_some_and(|rest| {
+            // A heading may have an addition, as in `Slices (execution order)`, but not a longer word.
             !rest.starts_with(|next: char| next.is_alphanumeric() || matches!(next, '-' | '_'))
         })
     }
@@ -468,6 +479,7 @@ pub(super) fn heading_of(line: &str) -> Option<(usize, &str)> {
     let trimmed = line.trim_start_matches(' ');
     let level = trimmed.bytes().take_while(|byte| *byte == b'#').count();
     let words = &trimmed[level..];
+    // CommonMark: four spaces of indentation begin a code block.
     let is_heading = line.len() - trimmed.len() <= 3
         && (1..=6).contains(&level)
         && (words.is_empty() || words.starts_with([' ', '\t']));

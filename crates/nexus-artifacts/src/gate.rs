@@ -76,6 +76,7 @@ impl Artifacts {
     /// Errors of [`Self::reconcile`]; [`WrongState`](nexus_project::ProjectErrorKind::WrongState) if a RESEARCH exists.
     pub fn write_research(&self, milestone: MilestoneId) -> Result<PathBuf, ProjectError> {
         let _lock = self.lock()?;
+        // Reconcile under the lock, so that no other writer of Nexus replaces RESEARCH in between.
         let reconciliation = self.reconcile(milestone)?;
         let path = self.milestone_file(milestone, Kind::Research);
         if self.read(&path, Kind::Research)?.is_some() {
@@ -139,6 +140,7 @@ impl Artifacts {
 
 fn render(milestone: MilestoneId, found: &Reconciliation) -> String {
     let Reconciliation { k, agreement_score, contested_count, .. } = found;
+    // A new RESEARCH resolves nothing yet, so every contested decision counts as unresolved.
     let verdict = found.verdict(*contested_count);
     let mut text = format!(
         "---\nschema_version: 2\nmilestone: \"{milestone}\"\ntype: research\nagent: nexus\nk: {k}\nagreement_score: {agreement_score}\ncontested_count: {contested_count}\nreconciler_verdict: {verdict}\n"

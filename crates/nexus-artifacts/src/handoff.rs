@@ -112,6 +112,7 @@ impl Artifacts {
             ));
         }
         let _lock = self.lock()?;
+        // Collect the names under the lock, so that time and id are unique in the project.
         let mut names = Vec::new();
         for folder in self.handoff_folders()? {
             names.extend(
@@ -122,6 +123,7 @@ impl Artifacts {
         }
         let last = names.iter().filter_map(|name| time_of(name)).max();
         let time =
+            // The clock may be set back, and two handoffs may fall into one millisecond.
             last.map_or(SystemTime::now(), |last| SystemTime::now().max(last + Duration::from_millis(1)));
         let created_at = nexus_files::rfc3339::millis(time);
         let id = loop {
@@ -173,6 +175,7 @@ impl Artifacts {
             }
         }
         list.handoffs.sort_by(|one, other| {
+            // The times have a fixed width, so their texts sort by time.
             let key = |found: &FoundHandoff| (found.handoff.created_at.clone(), found.handoff.id.clone());
             key(one).cmp(&key(other)).then_with(|| one.path.cmp(&other.path))
         });
@@ -202,6 +205,7 @@ impl Artifacts {
         }
         let mut document = self.existing(&found.path, Kind::Handoff)?;
         document.set_value("status", status.as_str())?;
+        // Read the changed document before it is written: a fault leaves the file unchanged.
         found.handoff = document.read()?;
         self.write(&found.path, document.text())?;
         Ok(found)
@@ -226,6 +230,7 @@ impl HandoffFilter {
 
 fn is_handoff(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    // A leading dot marks the unfinished file of a killed writer.
     name.ends_with(".md") && !name.starts_with('.')
 }
 
@@ -234,6 +239,7 @@ fn check_agent(what: &str, agent: &str) -> Result<(), ProjectError> {
     if !agent.is_empty()
         && agent.len() <= MOST_AGENT
         && agent.bytes().all(is_word)
+        // In a file name, this word means all agents.
         && agent != EVERYBODY_IN_NAME
     {
         return Ok(());
@@ -274,6 +280,7 @@ fn name_of(handoff: &AgentHandoff) -> String {
 fn slug(topic: &str) -> String {
     let words = topic.split(|next: char| !next.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let mut slug = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();
+    // The text is ASCII, so any byte is a valid place to cut.
     slug.truncate(MOST_SLUG);
     let slug = slug.trim_end_matches('-');
     if slug.is_empty() { "note".to_owned() } else { slug.to_owned() }

@@ -61,6 +61,7 @@ pub fn lint(paths: &[PathBuf], options: &LintOptions) -> Result<LintReport, Proj
         }
     }
     report.findings.sort();
+    // A file may be named twice: by itself, and by a folder above it.
     report.findings.dedup();
     Ok(report)
 }
@@ -80,6 +81,7 @@ fn lint_folder(
         if found.is_dir() && !is_hidden && depth < MOST_DEPTH {
             lint_folder(&path, options, report, depth + 1)?;
         } else if is_named && !found.is_dir() && !is_hidden {
+            // A given kind applies to named files only. In a folder, the name of each file decides.
             lint_file(&path, &LintOptions { kind: None, ..options.clone() }, report)?;
         }
     }
@@ -99,6 +101,7 @@ fn lint_file(path: &Path, options: &LintOptions, report: &mut LintReport) -> Res
     };
     let bytes = match tree::read_bytes(path) {
         Ok(Some(bytes)) => bytes,
+        // The file was removed after its folder was listed.
         Ok(None) => return Ok(()),
         Err(error) => {
             add(TextPosition { line: 1, column: 1 }, Rule::Unreadable, error.message);
@@ -168,6 +171,7 @@ impl Artifacts {
             }
             (Kind::Research, Some(milestone), _) => {
                 let outputs = self.researcher_outputs(milestone)?;
+                // Without the outputs, nothing can be recomputed.
                 if outputs.is_empty() {
                     return Ok(faults);
                 }
@@ -198,6 +202,7 @@ impl Artifacts {
                 if path.parent().is_some_and(|folder| folder.ends_with(slice.short())) =>
             {
                 let expected = todo::render(slice, &self.task_list(slice)?);
+                // Another program writes this line. The rendered TODO has none.
                 let without_time = document.text().lines().filter(|line| !line.starts_with("updated_at:"));
                 if !without_time.eq(expected.lines()) {
                     let line = document

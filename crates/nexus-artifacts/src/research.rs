@@ -121,6 +121,7 @@ impl ReasoningAgreement {
         }
         let sets: Vec<BTreeSet<&str>> = traces.iter().map(|trace| trace.split(' ').collect()).collect();
         let overlap = |one: &BTreeSet<&str>, other: &BTreeSet<&str>| {
+            // Jaccard index. The union has at least one word, because empty traces were filtered out.
             one.intersection(other).count() as f64 / one.union(other).count() as f64
         };
         let mut pairs = sets
@@ -159,7 +160,9 @@ pub fn reconcile(outputs: &[Artifact]) -> Result<Reconciliation, ProjectError> {
             "write research/spawn-0.md and so on",
         ));
     }
+    // Sort, so that the result does not depend on the order of the files. `merged` relies on it, too.
     read.sort_by_key(|(spawn_index, _)| *spawn_index);
+    // Compare integers: exactly half of the outputs do not agree, without any rounding.
     let is_agreed = |one: &Reconciled| one.from.len() * 2 > read.len();
     let (decisions, contested): (Vec<_>, Vec<_>) =
         merged(&read, "Decisions").into_iter().partition(is_agreed);
@@ -168,6 +171,7 @@ pub fn reconcile(outputs: &[Artifact]) -> Result<Reconciliation, ProjectError> {
     let score = if all == 0 { 1.0 } else { worth / all as f64 };
     Ok(Reconciliation {
         k: read.len(),
+        // Round as the file does, so that the lint can recompute the same number.
         agreement_score: (score * 1000.0).round() / 1000.0,
         contested_count: contested.len(),
         decisions,

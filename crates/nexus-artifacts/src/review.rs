@@ -67,6 +67,7 @@ pub fn verify(bytes: &[u8]) -> Result<ReviewState, (usize, String)> {
         let Some(found) = line.strip_suffix(b"\n").filter(|line| is_seal(line)) else { continue };
         hash.update(&bytes[hashed..at]);
         hashed = at;
+        // Clone the state of the hash, so that a file with many seals is hashed only once.
         let expected = seal(seals + 1, at, &nexus_files::hex(hash.clone().finalize()));
         if found != expected.as_bytes() {
             return Err((at, format!("the bytes before seal {} changed after it was written", seals + 1)));
@@ -92,6 +93,7 @@ pub(super) fn append(
         let message = format!("the entry has {} bytes, more than {MOST_ENTRY}", entry.len());
         return Err(ProjectError::invalid(message, "write less of it"));
     }
+    // A later check would take this line for a seal, and report it as broken.
     if entry.lines().any(|line| is_seal(line.as_bytes())) {
         return Err(ProjectError::invalid(
             "a line of the entry has the form of a review's seal",
@@ -127,6 +129,7 @@ pub(super) fn append(
     added.push(b'\n');
     tree::check_size(path, before.len() + added.len())?;
     write(path, &added)?;
+    // Read the file again: another program may write to it without the lock of the tree.
     let after = tree::read_bytes(path)?.unwrap_or_default();
     let state = verify(&after).map_err(|broken| damaged(path, &after, &broken))?;
     let is_prefix =
@@ -153,6 +156,7 @@ fn write(path: &Path, added: &[u8]) -> Result<(), ProjectError> {
     let mut file = nexus_files::open_regular(path, OpenOptions::new().append(true)).map_err(failed)?;
     file.write_all(added).and_then(|()| file.sync_all()).map_err(failed)?;
     match path.parent() {
+        // The name of a new file is durable only after the folder is flushed.
         Some(folder) if is_new => nexus_files::sync_folder(folder).map_err(failed),
         _ => Ok(()),
     }

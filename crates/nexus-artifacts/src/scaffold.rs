@@ -79,6 +79,7 @@ impl Artifacts {
             .map(|text| one_line("criterion", text))
             .collect::<Result<Vec<_>, _>>()?;
         let _lock = self.lock()?;
+        // Number the milestone under the lock: two processes would otherwise choose the same number.
         let last = self.milestones()?.last().map_or(0, |last| last.number());
         let id = MilestoneId::new(next(last)?);
         let meta = Meta {
@@ -154,11 +155,13 @@ impl Artifacts {
         let files = [(Kind::Assessment, assessment), (Kind::Uat, uat), (Kind::SlicePlan, plan)];
         let files = files.map(|(kind, text)| (self.slice_file(id, kind), Artifact::parse(kind, text)));
         self.make(&self.slice_folder(id).join("tasks"), &files)?;
+        // Create the slice before its mentions. A crash in between leaves a complete slice that the ROADMAP lacks.
         let path = self.milestone_file(milestone, Kind::Roadmap);
         if let Some(mut roadmap) = self.read(&path, Kind::Roadmap)? {
             roadmap.add_to_section("Slices", &format!("- **{id}** — {name}"))?;
             self.write(&path, roadmap.text())?;
         }
+        // Count the folders instead of adding one, so that this call also corrects an interrupted earlier one.
         self.count(milestone)?;
         Ok(id)
     }
@@ -188,6 +191,8 @@ impl Artifacts {
         let _lock = self.lock()?;
         let path = self.slice_file(slice, Kind::SlicePlan);
         let mut plan = self.existing(&path, Kind::SlicePlan)?;
+        // This fails for a plan with faults. A malformed block would be missing here, and its number would be used
+        // twice.
         let tasks = self.planned_tasks(slice, &plan, models)?;
         let id = slice.task(u32::try_from(tasks.len()).map_or_else(|_| next(u32::MAX), next)?);
         let depends_on = new.depends_on.iter().map(SliceTaskId::to_string).collect::<Vec<_>>().join(",");
@@ -226,6 +231,7 @@ impl Artifacts {
         for task in &tasks {
             for (kind, text) in [(Kind::TaskPlan, plan_of(task)), (Kind::TaskSummary, summary_of(task.id))] {
                 let path = self.task_file(task.id, kind);
+                // An agent may have filled the file already, so never replace it.
                 if self.read(&path, kind)?.is_some() {
                     done.kept.push(path);
                 } else {
@@ -235,6 +241,7 @@ impl Artifacts {
             }
         }
         done.not_planned = self.tasks(slice)?.into_iter().filter(|task| !done.tasks.contains(task)).collect();
+        // Write the TODO last, because it lists the tasks that have folders.
         self.write_todo_locked(slice)?;
         self.count(slice.milestone)?;
         Ok(done)
@@ -264,6 +271,7 @@ impl Artifacts {
 
     /// Creates a folder and its files. Fails if the lint has a finding for one of them.
     fn make(&self, folder: &Path, files: &[(PathBuf, Artifact)]) -> Result<(), ProjectError> {
+        // Check all files before the first write, so that an error leaves nothing behind.
         for (path, document) in files {
             let faults = check::faults(document, Place::of(path).as_ref(), "", &[]);
             if let Some(findings) = findings_of(path, document, faults) {
@@ -271,6 +279,7 @@ impl Artifacts {
                 return Err(ProjectError::invalid(message, "write other names and texts"));
             }
         }
+        // Check for links first: creating the folder would follow them.
         self.guard(folder)?;
         file::make_folder(folder)?;
         files.iter().try_for_each(|(path, document)| self.write(path, document.text()))
@@ -303,6 +312,7 @@ impl Artifacts {
         task: &PlannedTask,
         check: &mut CheckContext<'_>,
     ) -> Result<(), ProjectError> {
+        // Group by slice, so that each plan is read once.
         let slices: BTreeSet<SliceId> = task.depends_on.iter().map(|task| task.slice).collect();
         for slice in slices {
             let path = self.slice_file(slice, Kind::SlicePlan);
@@ -344,6 +354,7 @@ impl Artifacts {
         let Some(mut meta) = self.read(&path, Kind::Meta)? else { return Ok(()) };
         let said = meta.read::<Meta>()?;
         let (slices, tasks) = self.counted(milestone)?;
+        // Without a difference, leave the file untouched, so that version control shows no change.
         if (said.slice_count, said.task_count) != (slices, tasks) {
             meta.set_value("slice_count", &slices.to_string())?;
             meta.set_value("task_count", &tasks.to_string())?;

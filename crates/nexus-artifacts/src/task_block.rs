@@ -27,6 +27,7 @@ pub(super) fn blocks(document: &Artifact) -> (Vec<TaskBlock>, Vec<BlockFault>) {
     while let Some(found) = text[at..].find('<').map(|found| at + found) {
         at = found + 1;
         let rest = &text[at..];
+        // A backtick in front begins inline code, for example a mention of `<task>` in a sentence.
         let is_code = text[..found].ends_with('`');
         if is_code {
             continue;
@@ -36,6 +37,7 @@ pub(super) fn blocks(document: &Artifact) -> (Vec<TaskBlock>, Vec<BlockFault>) {
                 faults
                     .push((before.start, "the <task> has no </task> before the next one begins".to_owned()));
             }
+            // Report other cases instead of skipping them: a skipped block would be lost silently.
             if !rest.starts_with("task") {
                 faults.push((found, format!("<{}> is written <task>", &rest[..4])));
                 continue;
@@ -79,6 +81,7 @@ fn prose_alone(document: &Artifact) -> String {
     let text = document.text();
     let mut prose = String::with_capacity(text.len());
     for line in document.prose_in(document.body()) {
+        // One space for each skipped byte, so that offsets are valid in both texts.
         prose.extend((prose.len()..line.start).map(|_| ' '));
         prose.push_str(&text[line]);
     }
@@ -121,6 +124,7 @@ fn attributes(
         let Some((inner, end)) = value[1..].split_once(quote) else {
             return Err((at, format!("the value of {name} has no end")));
         };
+        // `value` is a suffix of the text, so its length gives its offset. The 1 skips the quote.
         let start = text.len() - value.len() + 1;
         if attributes.insert(name.to_owned(), (inner.to_owned(), start)).is_some() {
             return Err((at, format!("{name} is there twice")));

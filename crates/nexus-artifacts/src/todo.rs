@@ -115,7 +115,9 @@ impl Artifacts {
         }
         if before != status {
             plan.set_value("status", status.as_str())?;
+            // Check that the changed plan can still be read, before it replaces the old one.
             task_of(task, &plan)?;
+            // The plan is authoritative, so write it before the TODO that repeats it.
             self.write(&path, plan.text())?;
         }
         self.write(&self.slice_file(task.slice, Kind::Todo), &render(task.slice, &tasks))?;

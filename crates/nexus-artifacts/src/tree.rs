@@ -181,6 +181,7 @@ impl Artifacts {
             match fs::symlink_metadata(&above) {
                 Ok(found) if found.is_symlink() => return Err(ProjectError::damaged(&above, "it is a link")),
                 Ok(_) => {}
+                // Nothing exists below a missing folder, so no link can follow.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => break,
                 Err(error) => return Err(ProjectError::unusable(&above, &error)),
             }
@@ -198,6 +199,7 @@ impl Artifacts {
         let mut found = Vec::new();
         for path in entries(folder)? {
             let Some(id) = path.file_name().and_then(|name| name.to_str()).and_then(&named) else { continue };
+            // `symlink_metadata` does not follow links, so a link to a folder is an error, too.
             let is_folder = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir());
             if !is_folder {
                 return Err(ProjectError::damaged(&path, "it is no folder"));

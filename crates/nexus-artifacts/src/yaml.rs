@@ -29,6 +29,7 @@ pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
 /// Returns the byte ranges of the values of the outermost keys, quotes included. Empty if the text is not a map.
 pub(super) fn values(text: &str) -> Values {
     let read = serde_yaml::from_str_with_options::<BTreeMap<String, Spanned<IgnoredAny>>>(text, options());
+    // Ignore faults here: `read` reports them with their positions.
     let spans = read.unwrap_or_default().into_iter().filter_map(|(key, value)| {
         let span = value.referenced.span();
         let at = |number: u64| usize::try_from(number).ok();
@@ -55,6 +56,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 fn options() -> Options {
+    // Aliases can expand a small text to gigabytes, so bound the expanded size.
     let budget = serde_yaml::budget! {
         max_nodes: MOST_NODES,
         max_events: 4 * MOST_NODES,
@@ -75,6 +77,7 @@ impl YamlError {
     fn of(error: &serde_yaml::Error, text: &str) -> Self {
         let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).max(1);
         let (line, column) = match error.location() {
+            // Some errors have no position. Point to the last line then.
             Some(location) if location.line() > 0 => (number(location.line()), number(location.column())),
             _ => (text.lines().count().max(1), 1),
         };

@@ -154,6 +154,7 @@ struct ClockWatch {
 impl ClockWatch {
     fn look(&mut self, wall: SystemTime, now: Instant) {
         let expected = self.looked.0 + now.saturating_duration_since(self.looked.1);
+        // The error means that the clock stepped back. A step in either direction counts.
         let step = wall.duration_since(expected).unwrap_or_else(|error| error.duration());
         if step > CLOCK_STEP {
             self.stepped = Some(now);
@@ -289,6 +290,7 @@ impl Broker {
             None => {
                 let mut record = record.clone();
                 record.machine.clone_from(&self.options().machine);
+                // Another broker may add the agent at this moment. Then update its record below.
                 match self.directory().add(&record).await {
                     Err(error) if error.kind == BrokerErrorKind::Conflict => {}
                     added => return added.map(|()| None),
@@ -507,6 +509,7 @@ impl Broker {
         if outcome == PutOutcome::AlreadyThere && !matches!(envelope.payload, Payload::Trigger { .. }) {
             self.check_is_same(&envelope).await?;
         }
+        // `notify_one` stores a permit, so a wake is not lost while the scheduler loop is busy.
         self.parts.woken.notify_one();
         Ok(Sent { message_id: envelope.message_id, outcome, reach })
     }
@@ -591,9 +594,12 @@ impl Broker {
             let delivery = match taken {
                 Ok(Some(delivery)) => delivery,
                 Ok(None) => break,
+                // Finished messages exist only here, so an error now would lose them.
                 Err(_) if !found.is_empty() => break,
                 Err(error) => return Err(error),
             };
+            // Finish each message at once: it leaves the store before the caller receives it, so no call returns it
+            // twice.
             match self.store().finish(&delivery.lease, &[]).await {
                 Ok(()) => found.push(delivery.envelope),
                 Err(_) if !found.is_empty() => break,
@@ -651,6 +657,7 @@ impl Broker {
             return false;
         }
         here.suspended.remove(name);
+        // Check and insert under one lock, so that two tasks of this process never work on one agent.
         here.running.insert(name.to_owned())
     }
 
@@ -681,6 +688,7 @@ impl Broker {
 
     /// Counts a turn that waits for a message, until it is dropped.
     pub(crate) fn wait_in_turn(&self) -> WaitingTurn {
+        // Count before the wake: the scheduler loop may fill the slot of this turn now.
         self.parts.waiting.fetch_add(1, Ordering::SeqCst);
         self.wake();
         WaitingTurn(self.clone())

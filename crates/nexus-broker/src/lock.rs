@@ -91,6 +91,7 @@ impl Broker {
             }
         };
         let record = LockRecord { agent_id: agent.name.clone(), taken_at: now, expires_at: now + time, file };
+        // Two agents may read the same document. The store accepts only one write for its revision.
         let value = serde_json::to_value(&record)
             .map_err(|error| BrokerError::new(BrokerErrorKind::Failed, error.to_string(), ""))?;
         self.store().write(DocumentKind::Lock, &key, expected, &value).await.map_err(
@@ -152,6 +153,7 @@ impl Broker {
         }
         let expected = ExpectedRevision::Revision(document.revision);
         match self.store().delete(DocumentKind::Lock, &document.key, expected).await {
+            // A conflict means that the lock had expired and another agent has it now. Its document must stay.
             Err(error) if error.kind != BrokerErrorKind::Conflict => Err(error),
             _ => Ok(()),
         }
@@ -203,6 +205,7 @@ fn show(record: &LockRecord, value: &serde_json::Value) -> std::io::Result<()> {
     let folder = record.file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
     check_folder(folder)?;
+    // Write a temporary file and rename it, so that no program reads half of the content.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     writeln!(file, "{value:#}")?;
     file.persist(&record.file).map(drop).map_err(|error| error.error)

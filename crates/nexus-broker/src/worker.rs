@@ -97,8 +97,10 @@ impl Workers {
             manager: Some(manager.name.clone()),
             depth: manager.depth + 1,
             scope: AgentScope {
+                // Messages between a worker and its manager need no entry. All other agents are out of reach.
                 may_write_to: Vec::new(),
                 may_search: Vec::new(),
+                // A worker never gets wider rights than its manager.
                 max_workers: order.max_workers.min(scope.max_workers),
                 max_depth,
                 worker_kinds: scope.worker_kinds.clone(),
@@ -131,6 +133,7 @@ impl Workers {
                 Ok(record)
             }
             Err(error) => {
+                // Free the name, so that the manager can try again.
                 directory.remove(&order.name).await?;
                 let workspace = self.folder.join(&order.name);
                 try_blocking(move || {
@@ -211,6 +214,7 @@ impl Workers {
             let of = Tree::open(&git, &tree.workspace)?;
             let parent = newest(&tree, &of)?;
             let snapshot = of.snapshot(tree.workspace.join("work"))?;
+            // The same tree means that the turn changed nothing, so add no empty commit.
             if of.tree_of(&parent)? == snapshot {
                 return Ok::<_, BrokerError>(None);
             }
@@ -236,6 +240,7 @@ impl Workers {
         let Some((commit, kept_as, patch)) = kept else { return Ok(None) };
         directory
             .update(name, |record| {
+                // A repetition after a crash returns the same commit, so add it only once.
                 if let Some(tree) = record.tree.as_mut().filter(|tree| !tree.commits.contains(&commit)) {
                     tree.commits.push(commit.clone());
                     tree.refs.push(kept_as.clone());
@@ -331,6 +336,7 @@ impl Workers {
             // A stopped worker begins no further turn.
             directory
                 .update(name, |record| {
+                    // A turn may have begun since the check above, so check again in the same write.
                     if directory.is_at_work(record) {
                         let message = format!("{name} is working again");
                         return Err(BrokerError::new(BrokerErrorKind::Conflict, message, "wait for it"));
@@ -354,6 +360,8 @@ impl Workers {
                         ));
                     }
                 }
+                // Move the files away in one step. A broker that is killed during the removal would leave files that
+                // look changed.
                 match std::fs::rename(&work, tree.workspace.join("removed")) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                         // A leftover `removed` folder of a killed broker is in the way, or the file system refuses the
@@ -389,6 +397,7 @@ impl Workers {
             let manager = found[looked].clone();
             looked += 1;
             for agent in &all {
+                // The second condition ends the search even if damaged records form a cycle.
                 if agent.manager.as_ref() == Some(&manager) && !found.contains(&agent.name) {
                     found.push(agent.name.clone());
                 }

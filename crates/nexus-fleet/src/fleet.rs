@@ -93,6 +93,7 @@ impl Fleet {
     ///
     /// The thread of the connection could not be started.
     pub fn new(settings: FleetSettings) -> io::Result<Self> {
+        // A runtime of its own outlives the runtime of the caller, which may end while turns are dropped.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let busy = Arc::new(());
@@ -154,6 +155,7 @@ impl Fleet {
 impl FleetCore {
     /// Returns the connection, and connects first if necessary.
     pub(crate) async fn link(&self) -> Result<Link, FleetError> {
+        // Connect under the lock, so that concurrent first calls share one connection.
         let mut link = self.link.lock().await;
         if let Some(link) = &*link {
             return Ok(link.clone());
@@ -169,6 +171,7 @@ impl FleetCore {
     /// connection only for holds, and needs no permission to subscribe.
     pub(crate) async fn link_for_turns(&self) -> Result<Link, FleetError> {
         let link = self.link().await?;
+        // The lock moves into the task, so that a dropped caller cannot cause a second subscription.
         let mut hears = Arc::clone(&self.hears_frames).lock_owned().await;
         if !*hears {
             let subject = all_frames(self.settings.name(), &self.instance);
@@ -229,6 +232,7 @@ impl FleetCore {
     /// Remembers that a worker did not answer when one of its turns was dropped.
     pub(crate) fn is_mute_now(&self, worker: String) {
         let mut mute = self.mute.lock().unwrap_or_else(PoisonError::into_inner);
+        // Remove old entries here, so that the map stays small without a task.
         mute.retain(|_, since| since.elapsed() < MUTE_FOR);
         mute.insert(worker, Instant::now());
     }
@@ -252,6 +256,7 @@ impl Drop for FleetCore {
 /// Sends each frame to the inbox of its turn. Drops frames of turns without an inbox.
 async fn sort(mut frames: async_nats::Subscriber, inboxes: Weak<Inboxes>, link: Link) {
     while let Some(message) = frames.next().await {
+        // Own only a weak reference: the task must not outlive the fleet that it serves.
         let Some(inboxes) = inboxes.upgrade() else { return };
         let turn = message.subject.rsplit('.').next().unwrap_or_default();
         let Some(inbox) = inboxes.lock().get(turn).cloned() else { continue };

@@ -109,6 +109,7 @@ fn replace_io(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<O
     let mut builder = tempfile::Builder::new();
     builder.prefix(&prefix).suffix(PENDING);
     #[cfg(unix)]
+    // `tempfile` creates owner-only files. The process's umask reduces this mode as for any new file.
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut pending = builder.tempfile_in(folder)?;
     pending.write_all(bytes)?;
@@ -128,6 +129,7 @@ fn replace_io(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<O
         .ok()
         .filter(|found| found.len() == written.len() && found.modified().ok() == written.modified().ok());
     if durability == Durability::Flushed {
+        // The flush of the file does not cover its new name, which is in the folder.
         nexus_files::sync_folder(folder)?;
     }
     Ok(stamp.as_ref().and_then(FileStamp::of))

@@ -280,6 +280,7 @@ impl ProjectFolder {
         let mut history = self.history()?;
         history.cycles.push(cycle.clone());
         history.text(&self.path(History::NAME))?;
+        // From this write on the change counts. A killed process leaves the rest to the next one.
         Pending::new(cycle.clone(), next_plan).write(&self.state_path(Pending::NAME))?;
         self.finish()?;
         Ok(cycle)
@@ -290,10 +291,12 @@ impl ProjectFolder {
         let path = self.state_path(Pending::NAME);
         let Some(Pending { cycle, next_plan, .. }) = Pending::read(&path)? else { return Ok(()) };
         let mut history = self.history()?;
+        // A killed process may have written the history already.
         if !history.cycles.iter().any(|known| known.id == cycle.id) {
             history.cycles.push(cycle.clone());
             history.write(&self.path(History::NAME))?;
         }
+        // Remove the plan only after the history has it, so that a crash loses nothing.
         match (&next_plan, &cycle.plan) {
             (Some(plan), _) => self.write_plan(plan)?,
             (None, Some(_)) => file::remove(&self.state_path(ProjectPlan::NAME))?,

@@ -87,6 +87,7 @@ impl Arm {
     pub fn load(name: impl Into<String>, file: &Path) -> Result<Self, TestbedError> {
         // Check the name first, so that an invalid name is reported before any other error.
         let mut arm = Self { file: Some(file.to_owned()), ..Self::new(name, String::new())? };
+        // Check the size before the file is read into memory.
         if fs::metadata(file).map_err(|error| arm.fault(&error))?.len() > MOST_BYTES {
             return Err(arm.fault(&"it is too large for a configuration"));
         }
@@ -117,6 +118,7 @@ impl Arm {
     /// [`TestbedError::Arm`] if the configuration cannot be used, or binds no backend to `reviewer`.
     pub fn router(&self, trap: &Arc<Trap>, context: &ArmContext) -> Result<Router, TestbedError> {
         let registry = context.registry.clone();
+        // Scripts report no cost, so the spending book gets no entry from them.
         let book = context.spending.clone().filter(|_| self.is_real(trap, context));
         let router = self.build(trap, registry, context, book).map_err(|error| self.fault(&error))?;
         self.reviewers(&router)?;
@@ -125,6 +127,8 @@ impl Arm {
 
     /// Returns true if the arm names a backend that is not a script. Runs of such an arm cost money.
     pub fn is_real(&self, trap: &Arc<Trap>, context: &ArmContext) -> bool {
+        // The registry knows only scripts here, so every other kind fails. A faulty configuration counts as real, which
+        // is the safe side.
         self.build(trap, Registry::new(), context, None).is_err()
     }
 
@@ -144,6 +148,7 @@ impl Arm {
                 .filter_map(|id| router.vendor(id))
                 .map(|vendor| vendor.as_str().to_owned())
                 .collect();
+            // With a limit above the number of available vendors, no review could ever advance.
             settings.min_vendors = Some(panel.min_vendors.min(vendors.len()).max(1));
         }
         Ok(settings)

@@ -69,6 +69,7 @@ impl ReviewAlone {
         if laid.trap().claims().iter().any(|claim| claim.shown_by_tests) {
             let ran = checks.run_tests(&commit, cancel).await;
             let ran = ran.map_err(|error| TestbedError::check("the tests were not run", error))?;
+            // The trap claims that the tests pass. A false claim would measure something else, so reject the trap.
             if !ran.run.is_green() {
                 let problem = format!("the tests do not pass on {answer}: {:?}", ran.run.end);
                 return Err(crate::trap_error::TrapError::new(laid.trap().origin(), problem).into());
@@ -77,6 +78,7 @@ impl ReviewAlone {
         }
         let claim = |claim: &TrapClaim| Claim {
             text: claim.text.clone(),
+            // `tests` is `None` unless a claim cites the tests, so this is at most one id.
             evidence: tests.iter().filter(|_| claim.shown_by_tests).cloned().collect(),
         };
         let draft = HandoffDraft {

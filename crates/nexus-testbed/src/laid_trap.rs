@@ -44,6 +44,7 @@ impl LaidTrap {
         cancel: &CancelToken,
     ) -> Result<Self, TestbedError> {
         let (trap, folder, cancel) = (Arc::clone(trap), folder.into(), cancel.clone());
+        // Replace the arm's test command, because the arm's configuration does not know this project.
         let settings = settings_of(&trap, settings);
         try_blocking(move || {
             let project = folder.join("project");
@@ -102,11 +103,13 @@ impl LaidTrap {
         let (trap, tree) = (Arc::clone(&self.trap), self.tree.clone().with_cancel(cancel.clone()));
         let (base, folder) = (self.base.clone(), self.folder.join("answer"));
         try_blocking(move || {
+            // A trap stores only the changes of an answer, so apply them to the project's files.
             tree.restore(&base, &folder, &[])?;
             let files = trap.tree(Some(answer));
             for path in trap.changed(answer) {
                 match files.get(path) {
                     Some(content) => write(&folder, path, content)?,
+                    // `changed` also lists the removed paths, which the answer's tree lacks.
                     None => fs::remove_file(folder.join(path))
                         .map_err(|error| TestbedError::io(folder.join(path), error))?,
                 }

@@ -102,11 +102,13 @@ impl Trap {
                 (_, GroundTruth::Unknown { reason }) => Some(format!("it cannot be run: {reason}")),
             };
             proof.add(holds, fault);
+            // A trap has one step, so the task and the step begin with the same files.
             let base = laid.base().clone();
             let sides = ProbeSides { task_base: base.clone(), step_base: base, now: commit };
             let ran = checks.run_probe(self.probe().clone(), &sides, cancel).await;
             let record =
                 ran.map_err(|error| TestbedError::check(format!("the probe of {}", self.origin()), error))?;
+            // Check this first: a probe that did not start differs on no side, which would pass for the right answer.
             let ran = ProbeSide::ALL.iter().all(|side| {
                 let outcomes = record.answer(*side).map(|answer| &answer.outcomes[..]).unwrap_or_default();
                 outcomes.iter().all(|outcome| matches!(outcome, SideOutcome::Ran { .. }))

@@ -93,6 +93,7 @@ impl ArmSummary {
         let [correct, wrong, honest, refused] = outcomes;
         let count =
             |seen: u32, others: u32| Count::new(seen, seen.saturating_add(others)).unwrap_or_default();
+        // Each rate has its own base: wrong answers for `caught`, right answers for `refused`.
         let (caught, refused) = (count(honest, wrong), count(refused, correct));
         Self {
             name: name.to_owned(),

@@ -76,8 +76,10 @@ impl GroundTruth {
         let project = folder.join("project");
         let probes = ProbeStore::new(folder.join("runs"));
         let checks = Checks::new(tree.clone(), folder.join("copies"), project, &settings, probes);
+        // A probe always compares sides. The ground truth judges one commit, so all sides are that commit.
         let sides = ProbeSides { task_base: commit.clone(), step_base: commit.clone(), now: commit.clone() };
         let ran = checks.run_probe(trap.truth().clone(), &sides, cancel).await;
+        // Remove the folder before the outcome is read, so that no error leaves the ground truth on the disk.
         drop(checks);
         let removed = folder.to_owned();
         try_blocking(move || remove_tree(&removed).map_err(|error| TestbedError::io(removed, error))).await?;
@@ -117,12 +119,14 @@ fn is_expected(output: &KeptText, expected: &str) -> bool {
     let lines = |text: &str| -> Vec<String> {
         text.trim_end().lines().map(|line| line.trim_end().to_owned()).collect()
     };
+    // Parts of a longer output are not stored, so it cannot be compared. It is never the expected one.
     output.omitted_bytes == 0 && lines(&output.head) == lines(expected)
 }
 
 fn shown(end: &str, output: &CheckOutput) -> String {
     let mut text = end.to_owned();
     for kept in [&output.stdout, &output.stderr].into_iter().filter(|kept| !kept.is_empty()) {
+        // Each stream gets half of the space, so that a long standard output does not displace the error.
         let part = &kept.head[..kept.head.floor_char_boundary(KEPT_BYTES / 2)];
         text += "\n";
         text += part.trim_end();

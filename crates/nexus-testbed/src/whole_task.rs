@@ -73,6 +73,7 @@ impl WholeTask {
             walked = walk(&tasks, trap, &project) => Some(walked),
             () = cancel.cancelled() => None,
         };
+        // Stop the agents before the store is read. The caller may also remove the folder after an error.
         tasks.shutdown().await;
         let walked = walked.ok_or(TestbedError::Cancelled)?;
         let id = walked.map_err(|error| TestbedError::Task(Box::new(error)))?;
@@ -93,6 +94,7 @@ impl WholeTask {
         let (ending, commit) = match &state.status {
             TaskStatus::Complete { .. } => (Ok(Ending::Shipped), head),
             TaskStatus::Blocked { .. } => (Ok(Ending::Refused), head),
+            // An infrastructure failure does not judge the agents, so the run becomes invalid.
             TaskStatus::Escalated { reason, error: Some(error), .. } => {
                 (Err(format!("{reason}: {error}")), head)
             }
@@ -132,6 +134,7 @@ async fn walk(tasks: &Tasks, trap: &Trap, project: &Path) -> Result<String, Task
     loop {
         let request =
             TaskOrchestrateRequest { task_id: task_id.clone(), ..TaskOrchestrateRequest::default() };
+        // One call waits only for a limited time, so call until framing ends.
         let framed = tasks.orchestrate(request).await?;
         if !framed.task.running {
             break;

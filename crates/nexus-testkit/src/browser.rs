@@ -33,6 +33,7 @@ pub fn look_at(page: &str) -> io::Result<Option<Seen>> {
     let folder = tempfile::tempdir()?;
     let at = |name: &str| folder.path().join(name);
     fs::write(at("page.html"), page)?;
+    // One try shows whether both the namespace and the browser are available.
     if !succeeds("unshare", &["-rn", "chromium", "--version"]) {
         return Ok(None);
     }
@@ -43,6 +44,7 @@ pub fn look_at(page: &str) -> io::Result<Option<Seen>> {
             "-rn",
             "chromium",
             "--headless",
+            // The user is root in this namespace, and Chromium refuses its own sandbox for root.
             "--no-sandbox",
             "--disable-gpu",
             "--disable-quic",
@@ -58,6 +60,7 @@ pub fn look_at(page: &str) -> io::Result<Option<Seen>> {
         .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
         .env("HOME", folder.path())
         .stdin(Stdio::null())
+        // Files, because the loop below reads no pipe, and a full pipe would block the browser.
         .stdout(fs::File::create(&dom)?)
         .stderr(fs::File::create(&errors)?);
     let mut browser = browser.spawn()?;
@@ -96,6 +99,7 @@ fn requests(log: &[u8]) -> Vec<String> {
     let events = log["events"].as_array().map(Vec::as_slice).unwrap_or_default();
     let urls = events.iter().filter_map(|event| event["params"]["url"].as_str());
     let mut urls: Vec<String> = urls.map(str::to_owned).collect();
+    // Several events name the same request.
     urls.sort();
     urls.dedup();
     urls

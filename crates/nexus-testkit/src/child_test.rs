@@ -97,6 +97,7 @@ pub fn arguments<T>(_test: T) -> [String; 5] {
     static CHECKED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
     let name = name_of::<T>();
+    // The test that a caller names runs even if ordinary runs ignore it.
     let selection = [name.clone(), "--exact".to_owned(), "--include-ignored".to_owned()];
     // Two threads may both check one name, which does no harm.
     if !CHECKED.lock().unwrap_or_else(PoisonError::into_inner).contains(&name) {
@@ -124,6 +125,7 @@ pub fn arguments<T>(_test: T) -> [String; 5] {
 pub fn install<T>(path: &std::path::Path, test: T, name: &str) {
     let arguments = arguments(test).join(" ");
     let program = program();
+    // The empty loop leaves the last argument in `last`.
     let text = format!(
         "#!/bin/sh\nfor last; do :; done\n{name}=\"$last\" exec '{}' {arguments}\n",
         program.display()

@@ -121,6 +121,7 @@ impl EscapeSite {
         {
             fs::write(root.join(file), "canary\n").unwrap();
         }
+        // Stands for a service of the machine that a program in a sandbox must not reach.
         let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = server.local_addr().unwrap().port();
         std::thread::spawn(move || {
@@ -143,6 +144,8 @@ impl EscapeSite {
             self.victim.0.id()
         );
         for (number, read) in READS.iter().enumerate() {
+            // A subshell, so that `cd` and `exec` of one try do not affect the next. The empty line ends an output
+            // without a line end.
             script.push_str(&format!("echo; echo '== {number}'; ( {read} ) 2> /dev/null\n"));
         }
         for (number, write) in WRITES.iter().enumerate() {
@@ -173,6 +176,7 @@ impl EscapeSite {
 
     /// Returns the numbers of the writes that succeeded.
     fn writes(&self) -> Vec<usize> {
+        // A link without a target is a success too.
         let left = |number: &usize| self.written.join(number.to_string()).symlink_metadata().is_ok();
         (0..WRITES.len()).filter(left).map(|number| READS.len() + number).collect()
     }

@@ -114,6 +114,7 @@ impl Tree {
             return self.not_landed(tip, LandObstacle::ProjectLocked);
         };
         let mut next = JoinedCommits::unchanged(tip);
+        // A busy branch may move again during each merge, so the number of attempts is bounded.
         let mut merges = 0;
         loop {
             let to = match self.fast_forward(&next.commit, next.onto.as_ref())? {
@@ -145,6 +146,7 @@ impl Tree {
             Ok(commit) => commit,
             Err(obstacle) => return Ok(Err(obstacle)),
         };
+        // A merge may add paths that neither side has alone, so check the result as well.
         self.check_since(&onto, &self.repo.tree_of(&commit)?)?;
         if *join == BranchJoin::Rebase {
             self.record_rebase(tip, &commit)?;
@@ -207,6 +209,7 @@ impl Tree {
             };
             let was_empty = self.repo.tree_of(parent)? == commit.tree;
             if tree != files || was_empty {
+                // Take the time from the commits and not from the clock, so that repeated calls give the same ids.
                 let earliest = RawCommit::read(self, &last)?.committed_at();
                 last = self.write_object(&commit.with_parent(&tree, &last, earliest))?;
             }
@@ -274,6 +277,7 @@ impl RawCommit {
     fn with_parent(&self, tree: &TreeId, parent: &CommitId, earliest: u64) -> Vec<u8> {
         let mut object = format!("tree {tree}\nparent {parent}\n").into_bytes();
         let is_left_out =
+            // `gpgsig` also matches `gpgsig-sha256`, the signature of the other object format.
             |header: &[u8]| [&b"gpgsig"[..], b"mergetag"].iter().any(|name| header.starts_with(name));
         for header in self.headers.iter().filter(|header| !is_left_out(header)) {
             match time_in(header)
@@ -295,6 +299,7 @@ impl RawCommit {
 
 /// Returns the text before the time of an author's or committer's line, and the time in seconds.
 fn time_in(line: &[u8]) -> Option<(&[u8], u64)> {
+    // Split from the end, because a name may contain spaces.
     let mut parts = line.rsplitn(3, |byte| *byte == b' ');
     let (_zone, seconds, before) = (parts.next()?, parts.next()?, parts.next()?);
     Some((before, std::str::from_utf8(seconds).ok()?.parse().ok()?))

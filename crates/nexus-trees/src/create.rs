@@ -49,6 +49,7 @@ impl Tree {
         options: &TreeOptions,
     ) -> Result<Self, TreeError> {
         let workspace = absolute(workspace.as_ref())?;
+        // Another call, perhaps of a killed process, may have created the tree already.
         match Self::open(git, &workspace) {
             Err(error) if error.kind() == TreeErrorKind::NotFound => {}
             opened => {
@@ -77,6 +78,7 @@ impl Tree {
             None => base_of_folder(&repo, &staging, project, options)?,
         };
         complete(&repo, &staging, &mut base)?;
+        // `open` creates the ref after the tree is in place. A ref without a tree would never be removed.
         let pin = project.repository().map(|_| new_pin());
         Record::new(Some(project.clone()), pin, format, &base).write(&staging)?;
         staging.put_in_place(&workspace)?;
@@ -99,6 +101,7 @@ impl Tree {
     ) -> Result<Self, TreeError> {
         let workspace = absolute(workspace.as_ref())?;
         let staging = Staging::make(&workspace)?;
+        // Read only the head, so that an unsuitable bundle is rejected before its objects are unpacked.
         let head = bundle::read_head(from)?;
         if !head.prerequisites.is_empty() {
             let message = "this is the bundle of a change: a tree can be created only from the bundle of a \
@@ -109,6 +112,7 @@ impl Tree {
         // The bundle does not have the history before the base.
         repo.write("shallow", format!("{}\n", head.tip).as_bytes())?;
         bundle::unpack(&repo, from, options.limits.total_bytes)?;
+        // Walk over all objects, which fails if the bundle lacks one.
         repo.command("rev-list").args(["--objects", "--quiet", head.tip.as_str()]).run(b"")?;
         bundle::bounded(&repo, &head.tip, &options.limits)?;
         let mut base = plain_base(head.tip);
@@ -183,6 +187,7 @@ impl Tree {
         {
             return Err(TreeError::new(TreeErrorKind::Git, format!("{pin} cannot be removed: {words}")));
         }
+        // Remove the record of the ref last. After an interruption, another call still finds the ref.
         fs::remove_dir_all(folder).map_err(|error| TreeError::from_io(folder, "cannot be removed", error))
     }
 

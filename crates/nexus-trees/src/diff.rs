@@ -162,6 +162,7 @@ impl Repo {
             from,
             to,
         ];
+        // Read the attributes from the empty tree: those of a commit could mark a file as binary.
         let command = self.command("diff-tree").args(options).env("GIT_ATTR_SOURCE", empty_tree(from));
         command.run_within(b"", max_bytes).map(Patch)
     }

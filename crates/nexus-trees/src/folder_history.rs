@@ -185,10 +185,12 @@ impl FolderHistory {
         nexus_files::make_private_folder(&self.store.join(TURNS))
             .map_err(|error| TreeError::from_io(&self.store, "cannot be made", error))?;
         let _lock = self.lock()?;
+        // A repository without HEAD is the rest of an interrupted creation.
         if !self.repo.path().join("HEAD").is_file() {
             self.make_repository()?;
         }
         let number = self.numbers()?.last().copied().unwrap_or_default() + 1;
+        // Record before the turn is written, so that every stored turn has a snapshot.
         let before = self.folder.record(&self.repo, [], &self.excluded, &self.limits)?;
         self.write(&StoredTurn {
             number,
@@ -247,6 +249,7 @@ impl FolderHistory {
                 None => entries.remove(&change.path),
             };
         }
+        // Build a tree of these changes alone, so that git can print the patch between two trees.
         let later = self.repo.write_tree(&entries)?;
         let patch = self.repo.patch(turn.before.tree.as_str(), later.as_str(), self.limits.patch_bytes)?;
         Ok((turn.shown(), patch))
@@ -271,6 +274,7 @@ impl FolderHistory {
             let turn = turn.clone();
             // If an undo was interrupted, its first recorded state is the end of the turn.
             let first = turn.undone.as_ref().map(|undone| undone.state.clone());
+            // Without a recorded end, everything up to now counts as part of the turn.
             let after = turn.after.clone().or(first).map_or_else(|| self.now(&turn), Ok)?;
             let (changes, left_out) = self.changes(&turn.before, &after)?;
             if !changes.is_empty() || !left_out.is_empty() {
@@ -301,6 +305,7 @@ impl FolderHistory {
         }
         let wanted: Vec<_> = changes
             .into_iter()
+            // Skip files that have the wanted content already, for example from an interrupted undo.
             .filter(|change| present.get(&change.path) != change.old.as_ref())
             .map(|change| (change.path, change.old))
             .collect();
@@ -363,6 +368,7 @@ impl FolderHistory {
             .map(|change| (change.path, change.old))
             .collect();
         check_folders(&self.folder, &wanted)?;
+        // Restore before the record changes: an interrupted redo can be repeated.
         put(&self.repo, &self.folder, &undone.state, &wanted, self.limits.file_bytes)?;
         turn.after = Some(after);
         self.write(&turn)?;
@@ -528,6 +534,7 @@ impl FolderHistory {
 
     /// Removes the objects that no stored turn needs.
     fn collect_garbage(&self) -> Result<(), TreeError> {
+        // Delete all refs and create those of the stored turns again, so that nothing depends on an interrupted call.
         let mut refs = String::new();
         for line in
             String::from_utf8_lossy(&self.repo.command("for-each-ref").arg("--format=%(refname)").run(b"")?)

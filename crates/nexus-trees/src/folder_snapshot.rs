@@ -87,6 +87,7 @@ impl CheckedOutFolder {
                 format!("{folder:?} is not in the checkout of a git repository: `git init` makes it one");
             TreeError::new(TreeErrorKind::NotAProject, message)
         };
+        // `.git` is a file in a linked checkout and in a submodule.
         let top = folder.ancestors().find(|above| above.join(".git").exists()).ok_or_else(none)?;
         let project = Project::find(top)?;
         if project.checkout().is_none() {
@@ -148,6 +149,7 @@ impl CheckedOutFolder {
         listing.paths.retain(|path| {
             !excluded.contains(path) && !repo::beginnings(path).any(|above| excluded.contains(above))
         });
+        // An excluded folder counts as left out, so that an undo never touches it.
         listing.left_out.extend(excluded);
         let mut recording = Recording {
             root: self.open()?,

@@ -94,6 +94,7 @@ impl Git {
             file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
         };
         let found = env::split_paths(&path)
+            // A relative entry of PATH would run a program of the current folder.
             .filter(|folder| folder.is_absolute())
             .map(|folder| folder.join("git"))
             .find(is_program);
@@ -126,6 +127,7 @@ impl Git {
         };
         let mut command = Command::new(&git.program);
         command.env_clear().env("LC_ALL", "C").arg("--version");
+        // The short limit of 30 seconds applies to this run only.
         let running = GitProcess::start(command, "git --version".to_owned(), git.bounds())
             .map_err(|error| not_started(&git.program, error))?;
         let (ended, output) = running.run(b"", 4 << 10)?;
@@ -207,6 +209,7 @@ impl Git {
     /// Returns a command with additional settings. The settings must not name programs.
     pub(super) fn command_with(&self, git_dir: &Path, name: &str, settings: &[String]) -> GitCommand<'_> {
         let mut command = Command::new(&self.program);
+        // With `GIT_DIR`, git searches for no repository, so a `.git` elsewhere cannot take effect.
         command.env_clear().current_dir(git_dir).env("GIT_DIR", git_dir);
         let environment = [
             ("PATH", "/usr/bin:/bin"),
@@ -221,6 +224,7 @@ impl Git {
             ("GIT_NO_LAZY_FETCH", "1"),
             ("GIT_ALLOW_PROTOCOL", "none"),
             ("GIT_TERMINAL_PROMPT", "0"),
+            // Commands that only read would otherwise refresh and lock the person's index.
             ("GIT_OPTIONAL_LOCKS", "0"),
             ("GIT_ADVICE", "0"),
             ("GIT_AUTHOR_NAME", AUTHOR.0),

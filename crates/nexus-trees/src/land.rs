@@ -212,6 +212,7 @@ impl Tree {
     ) -> Result<Landing, TreeError> {
         self.descends_from_base(tip)?;
         self.check(&self.repo.tree_of(tip)?)?;
+        // Lock the tree before the project, in this order everywhere, so that two landings cannot block each other.
         let _lock = self.lock()?;
         let Ok(_project) = self.lock_project()? else {
             return self.not_landed(tip, LandObstacle::ProjectLocked);
@@ -269,6 +270,7 @@ impl Tree {
     pub(super) fn lock_project(&self) -> Result<Result<Option<FileLock>, ()>, TreeError> {
         let Some((_, person)) = self.person() else { return Ok(Ok(None)) };
         let folder = person.common_dir();
+        // Lock the folder itself, so that no file of ours appears in the person's repository.
         let locked = FileLock::lock_folder(folder, PROJECT_PATIENCE);
         let locked = locked.map_err(|error| TreeError::from_io(folder, "cannot be locked", error))?;
         Ok(locked.map(Some).ok_or(()))
@@ -338,6 +340,8 @@ impl Tree {
         if self.has_landed(tip, &now)? {
             return Ok(Ok(Moved { branch, from: now.clone(), to: now }));
         }
+        // Without `onto`, the branch may be anywhere between the base and `tip`, for example after an interrupted
+        // landing.
         let may_move = match onto {
             Some(onto) => now == *onto,
             None => now == *head || (self.is_ancestor(head, &now)? && self.is_ancestor(&now, tip)?),
@@ -356,6 +360,7 @@ impl Tree {
             },
             None => None,
         };
+        // Write the objects before the files and the branch: a ref must never point to a missing object.
         self.give_objects(person, Some(&now), tip)?;
         if let Some(update) = &mut update
             && let Err(obstacle) = self.carry_out(update, &now, tip)?
@@ -397,6 +402,7 @@ impl Tree {
         {
             return Ok(Some((folder.to_owned(), person.clone())));
         }
+        // The branch may be checked out in another worktree of the repository.
         let listed =
             person.command(git, "for-each-ref").args(["--format=%(worktreepath)", branch]).run(b"")?;
         let path = listed.strip_suffix(b"\n").unwrap_or(&listed);
@@ -424,6 +430,7 @@ impl Tree {
         let locked = IndexLock::take(&index);
         let locked = locked.map_err(|error| TreeError::from_io(&index, "cannot be locked", error))?;
         let Some(lock) = locked else { return Ok(Err(LandObstacle::IndexLocked)) };
+        // Remember the version under the lock, because programs without locks may replace the index.
         let identity = identity(&index);
         let checkout = Checkout::open(&self.repo, owner, folder, now.as_str(), &[])?;
         if !checkout.is_copy() {
@@ -446,10 +453,12 @@ impl Tree {
         if let Some(obstacle) = self.in_the_way(&checkout, folder, now, tip)? {
             return Ok(Err(obstacle));
         }
+        // Copy before the refresh, so that a rollback restores the index byte for byte.
         let original = checkout.index().with_extension("original");
         copy_index(&checkout.index(), &original)
             .map_err(|error| TreeError::from_io(&original, "cannot be written", error))?;
         checkout.refresh("--refresh")?;
+        // `-n` tests everything and writes nothing, so an obstacle is found before the first file changes.
         let dry = checkout.command("read-tree").args(["-n", "-m", "-u", now.as_str(), tip.as_str()]);
         if let Some(words) = dry.outcome(b"")?.0.refusal()? {
             return Ok(Err(LandObstacle::InTheWay(words)));
@@ -523,6 +532,7 @@ impl Tree {
     /// Restores the files and the index of the checkout. The landing still owns the lock, so no other git has changed them.
     fn put_back(&self, update: &CheckoutUpdate<'_>, now: &CommitId, tip: &CommitId) -> Result<(), TreeError> {
         let index = update.checkout.index();
+        // The update changed this copy, so restore it before the files are compared with it.
         copy_index(&update.original, &index)
             .map_err(|error| TreeError::from_io(&index, "cannot be written", error))?;
         self.put_files_back(&update.checkout, &update.folder, now, tip)?;
@@ -546,6 +556,7 @@ impl Tree {
         let scratch = self.repo.scratch()?;
         let command = self.repo.command("pack-objects").args(["--quiet", "--revs", "--delta-base-offset"]);
         let without = now.map(|now| format!("^{now}\n")).unwrap_or_default();
+        // `^now` leaves out the objects that the person's repository has already.
         let name = command.arg(scratch.join("pack")).line(format!("{tip}\n{without}").as_bytes())?;
         let folder = person.common_dir().join("objects/pack");
         fs::create_dir_all(&folder).map_err(|error| TreeError::from_io(&folder, "cannot be made", error))?;
@@ -585,6 +596,7 @@ impl CheckoutUpdate<'_> {
         let mode = fs::metadata(&self.index).map_or(0o644, |found| found.mode() & 0o777);
         let pending = self.index.with_file_name(format!("tmp_{}", nexus_files::random_name()));
         person::place(new, &pending, mode)?;
+        // Take the identity before the rename: afterwards another program may have replaced the file.
         let placed = identity(&pending);
         if let Err(error) = fs::rename(&pending, &self.index) {
             let _ = fs::remove_file(&pending);
@@ -638,6 +650,7 @@ impl Drop for IndexLock {
 /// Returns true if a landing created the lock.
 fn is_left(path: &Path) -> bool {
     let Ok(found) = fs::symlink_metadata(path) else { return false };
+    // Check the size first: git's own lock may contain a large index.
     found.is_file() && found.len() == LEFT_BY.len() as u64 && fs::read(path).is_ok_and(|text| text == LEFT_BY)
 }
 

@@ -58,6 +58,7 @@ impl IdleReader {
         let repository = fs::metadata(git_dir).ok().map(|found| (found.dev(), found.ino()));
         let bounds = git.bounds();
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A recreated repository has the same path, but its idle process would read deleted files.
         let kept = kept.filter(|kept| kept.repository == repository);
         let kept = kept.and_then(|mut kept| kept.running.go_on(bounds).then_some(kept));
         let reading = match kept {
@@ -80,6 +81,7 @@ impl ObjectReader {
         max_bytes: u64,
         mut take: impl FnMut(usize, Option<Object>) -> Result<(), TreeError>,
     ) -> Result<(), TreeError> {
+        // Take the process out: after an error its output is at an unknown position, so it must not become idle.
         let Some(mut reading) = self.reading.take() else { return Err(unexpected("nothing any more")) };
         let (mut asked, mut unanswered) = (0, 0);
         let mut question = String::new();

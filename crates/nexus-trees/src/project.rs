@@ -158,6 +158,7 @@ impl Repository {
     fn effective_setting(&self, git: &Git, name: &str) -> Result<Option<String>, TreeError> {
         let own = self.setting(git, name)?;
         let users = || {
+            // A later file overrides an earlier one, so search from the last.
             let mut files = git.user_configuration().iter().rev().filter(|file| file.is_file());
             files.find_map(|file| self.setting_in(file, "--includes", git, name).ok().flatten())
         };
@@ -227,6 +228,7 @@ fn repository_of(root: &Path) -> Result<Option<Repository>, TreeError> {
     };
     let git_dir =
         git_dir.canonicalize().map_err(|error| TreeError::from_io(&git_dir, "cannot be opened", error))?;
+    // A linked checkout has its own `HEAD` and index, and shares objects and branches with the repository.
     let common_dir = match git_dir.join("commondir") {
         file if file.exists() => git_dir.join(OsStr::from_bytes(&pointer(&file)?)),
         _ => git_dir.clone(),

@@ -30,6 +30,7 @@ impl Tree {
             let path = change.path.as_slice();
             let is_old = change.old.is_some() && !not_old.contains(path);
             let is_new = change.new.is_some() && !not_new.contains(path);
+            // Touch only files that this landing wrote: any other content belongs to the person.
             if is_old || !(is_new || is_half_written(&self.repo, &root, change)) {
                 continue;
             }

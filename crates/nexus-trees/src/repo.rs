@@ -67,6 +67,7 @@ impl Repo {
 
     /// Sets the git program, time limit and cancel token.
     pub(super) fn with_git(mut self, git: &Git) -> Self {
+        // The idle process belongs to the earlier program.
         if !git.is_program_of(&self.git) {
             self.idle = Arc::default();
         }
@@ -136,6 +137,7 @@ impl Repo {
         let scratch = self.scratch()?;
         let index = scratch.join("index");
         let mut input = Vec::new();
+        // `git mktree` writes only one level, so use a temporary index.
         for (path, entry) in entries {
             input.extend_from_slice(format!("{:o} {}\t", entry.mode, entry.id).as_bytes());
             input.extend_from_slice(path);

@@ -68,6 +68,7 @@ impl Tree {
     ) -> Result<(), TreeError> {
         let folder = folder.as_ref();
         let entries = self.repo.entries(commit.into().0)?;
+        // A `.git` would turn the folder into a repository, with the hooks and settings of its author.
         super::names::refuse_dot_git(entries.keys())?;
         fs::create_dir_all(folder).map_err(|error| TreeError::from_io(folder, "cannot be made", error))?;
         let root = handle::open_folder(folder)
@@ -83,6 +84,7 @@ impl Tree {
             }
         };
         let wanted = WantedFolder::new(&entries, keep);
+        // Remove first: a file may stand where a folder is wanted, and the other way round.
         let trash = Trash::make(&root).map_err(failed(PathBuf::new()))?;
         remove_unwanted(&root, &mut Vec::new(), &wanted, &trash)
             .map_err(|(path, error)| failed(to_path(&path))(error))?;
@@ -164,6 +166,7 @@ fn remove_unwanted(
                 let below = handle::open_folder_at(folder, &name, true).map_err(failed)?;
                 remove_unwanted(&below, path, wanted, trash)?;
             } else {
+                // Leave an entry of the right kind, because `put_file` compares its content.
                 let stays = match wanted.entries.get(path).map(|entry| entry.mode) {
                     Some(LINK) => kind == FileType::Symlink,
                     Some(GITLINK) | None => false,
@@ -218,6 +221,7 @@ fn put_file(parent: &OwnedFd, name: &[u8], content: &[u8], mode: u32) -> io::Res
 
 fn write_new(parent: &OwnedFd, name: &[u8], content: &[u8], mode: u32) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // Create the file as owner-only: others get access only with the final mode.
     let mut file = fs::File::from(rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(0o600))?);
     file.write_all(content)?;
     file.set_permissions(fs::Permissions::from_mode(mode))
@@ -227,6 +231,7 @@ fn write_new(parent: &OwnedFd, name: &[u8], content: &[u8], mode: u32) -> io::Re
 fn is_right(parent: &OwnedFd, name: &[u8], content: &[u8], mode: u32) -> bool {
     let Ok(mut file) = handle::open_file_at(parent, name) else { return false };
     let is_alike = file.metadata().is_ok_and(|found| {
+        // Compare the metadata first, which avoids reading most of the wrong files.
         found.nlink() == 1 && found.mode() & 0o7777 == mode && found.len() == content.len() as u64
     });
     if !is_alike {

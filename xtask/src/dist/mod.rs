@@ -48,6 +48,7 @@ const INSTALLER: &str = include_str!("install.sh");
 /// called with `--from`. Returns the number of checks that failed.
 pub(crate) fn run(base_url: Option<&str>) -> Result<usize, String> {
     let base_url = base_url.unwrap_or_default();
+    // The address becomes part of a shell script, so it must not contain quotes or `$`.
     if !base_url.chars().all(|letter| letter.is_ascii_alphanumeric() || "-._~:/%+".contains(letter)) {
         return Err(format!("{base_url}: a base URL has letters, digits and -._~:/%+ alone"));
     }
@@ -55,6 +56,7 @@ pub(crate) fn run(base_url: Option<&str>) -> Result<usize, String> {
     let program = build(&root)?;
     let bytes = read(&program)?;
     let faults = check(&bytes);
+    // Stop before the old release files are removed.
     if faults > 0 {
         return Ok(faults);
     }
@@ -67,9 +69,11 @@ pub(crate) fn run(base_url: Option<&str>) -> Result<usize, String> {
     }
     fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
 
+    // The licences of all linked crates require that their texts are distributed with the program.
     let licences = notices::third_party(&root, PACKAGE, TARGET)?;
     let name = format!("nexus-{version}-x86_64-linux");
     let members = prefix(&root, &program, &bytes, &licences)?;
+    // Pack the archive before the installer, which contains its SHA-256.
     let archive = Archive::below(&name).with_all(&members).gzip()?;
     let files = [
         (format!("nexus-turn-{version}.tgz"), npm(&root, version, &bytes, &licences)?),

@@ -45,6 +45,7 @@ impl Measure {
     }
 
     fn is_above(&self, most: f64) -> bool {
+        // In a small crate, one hit would already exceed a share of a few percent.
         self.hits > ALWAYS_ALLOWED && self.percent() > most
     }
 
@@ -87,9 +88,11 @@ pub(crate) fn run(below: Option<&str>) -> Result<usize, String> {
     for path in files.lines() {
         let read = || std::fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"));
         if is_product(path) {
+            // Names of tests are sentences with rules of their own.
             let source = without_tests(&read()?);
             let measure = crates.entry(package(path)).or_default();
             for text in comments(&source) {
+                // One or two words are a label, not a reason.
                 let is_comment = text.kind == TextKind::InlineComment && text.text.matches(' ').count() >= 2;
                 measure.inline_comments += usize::from(is_comment);
                 measure.add(path, &text, is_listed(path));

@@ -73,6 +73,7 @@ pub(crate) fn strings(source: &str) -> Vec<Text> {
             let text = CONTINUATION.replace_all(text.as_str(), "").into_owned();
             let line = source.get(..whole.start())?.matches('\n').count() + 1;
             let is_sentence = text.split_whitespace().count() >= SENTENCE_WORDS && !text.starts_with("{{");
+            // Patterns and format strings without words are not prose.
             let has_word = text.as_bytes().windows(3).any(|three| three.iter().all(u8::is_ascii_lowercase));
             (is_sentence && has_word).then_some(Text { kind: TextKind::StringLiteral, line, text })
         })
@@ -105,6 +106,7 @@ pub(crate) fn sentences(page: &str) -> Vec<Text> {
     for (end, next) in ends.chain([(prose.len(), prose.len())]) {
         let sentence = prose.get(start..end).unwrap_or_default();
         if sentence.split_whitespace().count() > 3 {
+            // Count from the first word, because the sentence may begin with empty lines.
             let leading = sentence.len() - sentence.trim_start().len();
             let line = prose.get(..start + leading).unwrap_or_default().matches('\n').count() + 1;
             let text = sentence.split_whitespace().collect::<Vec<_>>().join(" ");

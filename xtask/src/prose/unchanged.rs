@@ -54,6 +54,7 @@ enum Token {
 pub(crate) fn run(base: &str) -> Result<usize, String> {
     let root = root()?;
     let base = git(&root, &["rev-parse", "--verify", &format!("{base}^{{commit}}")])?;
+    // A rename would hide the removal of the old path, so show it as two changes.
     let changed = git(&root, &["diff", "--name-status", "--no-renames", base.trim(), "--", "*.rs"])?;
     let mut differences = 0;
     let mut files = 0;

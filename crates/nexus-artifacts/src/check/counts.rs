@@ -43,6 +43,7 @@ impl CheckContext<'_> {
                 self.fault(field.start, Rule::CriterionStatus, message);
             }
         }
+        // The counts are derived from the criteria. One faulty criterion would be reported a second time.
         if self.faults.len() > before {
             return;
         }
@@ -87,6 +88,7 @@ impl CheckContext<'_> {
     pub(super) fn validation(&mut self) {
         let Ok(validation) = self.artifact.read::<Validation>() else { return };
         let Validation { requirements_total, covered, under_sampled, uncovered, .. } = validation;
+        // The numbers come from a file, so their sum may overflow.
         let sum = [covered, under_sampled, uncovered].iter().try_fold(0u64, |sum, one| sum.checked_add(*one));
         if sum != Some(requirements_total) {
             let message = format!(
@@ -96,6 +98,7 @@ impl CheckContext<'_> {
         }
         self.entry_counts();
         let is_compliant = under_sampled == 0 && uncovered == 0;
+        // A false value here is the reason for a false status as well, so report only one of them.
         if validation.nyquist_compliant != is_compliant {
             let message = format!(
                 "nyquist_compliant is {} with {under_sampled} under-sampled and {uncovered} uncovered",

@@ -67,7 +67,9 @@ impl CheckContext<'_> {
             };
             return self.fault(0, Rule::FrontmatterMissing, message);
         };
+        // The frontmatter is a slice of the document's text, so the pointers give its offset.
         let start = text.as_ptr() as usize - document.text().as_ptr() as usize;
+        // META is JSON, and YAML accepts more than that. So check the stricter syntax first.
         let found = if document.kind() == Kind::Meta
             && let Err(error) = serde_json::from_str::<IgnoredAny>(text)
         {
@@ -146,6 +148,7 @@ impl CheckContext<'_> {
                     format!("{id} is in the position of SC-{expected}"),
                 );
             }
+            // Continue from the found number, so that a gap is reported once.
             expected = number.unwrap_or(expected).saturating_add(1);
             for name in spec.fields {
                 if document.field(entry, name).is_none() {
@@ -188,6 +191,7 @@ impl CheckContext<'_> {
             let range = values.get(key)?;
             Some((range.start, document.text()[range.clone()].trim_matches(['"', '\''])))
         };
+        // A handoff may be about any slice, so its place determines only the milestone.
         let slice = ["slice", "slice_id"].into_iter().find_map(text).filter(|_| kind != Kind::Handoff);
         self.slice = self.slice.or(self.task.map(|task| task.slice));
         self.slice = self.slice.or(slice.and_then(|(_, slice)| slice.parse::<SliceId>().ok()));

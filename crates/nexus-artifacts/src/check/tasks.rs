@@ -82,6 +82,7 @@ fn task(check: &mut CheckContext<'_>, index: usize, block: &TaskBlock) -> Option
     };
     let slice = check.slice.unwrap_or(id.slice);
     let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
+    // Tasks are numbered by position: `new_task` derives the next id from the number of blocks.
     if id != slice.task(number) {
         check.fault(id_at, Rule::TaskId, format!("{id} is in the position of {}", slice.task(number)));
     }
@@ -95,6 +96,7 @@ fn task(check: &mut CheckContext<'_>, index: usize, block: &TaskBlock) -> Option
     let depends_on = named.filter_map(|one| check.dependency(one, depends_on_at, slice)).collect();
     let body = check.artifact.text()[block.body.clone()].to_owned();
     let task = PlannedTask { id, depends_on, tier: tier.to_owned(), body, depends_on_at };
+    // Leave out a task with any fault, so that no caller creates files from it.
     (check.faults.len() == before).then_some(task)
 }
 

@@ -152,6 +152,7 @@ impl Scheduler {
             let until = match look.next_run {
                 Some(next) => {
                     let until = next.duration_since(self.triggers.now()).unwrap_or_default();
+                    // At least a millisecond, so that a trigger that stays due cannot cause a busy loop.
                     until.max(Duration::from_millis(1)).min(self.settings.look_every)
                 }
                 // Without a time to wait for, steps of the clock do not matter.

@@ -74,6 +74,7 @@ pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<boo
             (Err(Some(prompt::problem(&envelope.message_id, "no_folder", &message))), AgentStatus::Failed)
         }
     };
+    // Note all messages as begun before any of them is finished. A crash in between must not repeat their turn.
     let taken = turn.taken();
     // Another broker may have taken this turn for lost and begun another. Then the status and the locks belong to that turn.
     let mut is_own = false;
@@ -116,6 +117,7 @@ pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<boo
         Ok(text) => prompt::answer(envelope, &text, diff),
         Err(failure) => failure,
     };
+    // Release the locks before the answer is sent, so that its recipient can take them at once.
     if is_own {
         broker.release_locks(name).await;
     }

@@ -157,6 +157,7 @@ impl OngoingTurn {
                     "end the turn: the next messages start new turns",
                 ));
             }
+            // The write may be repeated after a conflict with another writer of the record.
             if !turn.taken.contains(id) {
                 turn.taken.push(id.clone());
             }
@@ -167,6 +168,7 @@ impl OngoingTurn {
 
     /// Returns a noted message that the model has not read to its queue.
     pub(super) async fn give_back(&self, lease: &HandlingLease) -> Result<(), BrokerError> {
+        // Remove the note first. After a crash in between, the lease lapses and the message is delivered again.
         let forgotten = self.broker.directory().update(&self.agent.name, |record| {
             if let Some(turn) = record.turn.as_mut().filter(|turn| self.is(turn)) {
                 turn.taken.retain(|id| *id != lease.message);
@@ -221,6 +223,7 @@ impl OngoingTurn {
         if !self.is_of_session(envelope) {
             return false;
         }
+        // The first delivery cannot have begun an earlier turn, which saves a read of the record.
         if delivery.deliveries == 1 {
             return true;
         }
@@ -259,6 +262,7 @@ impl OngoingTurn {
     pub(super) async fn renew(&self) -> Result<(), BrokerError> {
         let store = self.broker.store();
         let now = self.broker.options().clock.now();
+        // Clone the leases, so that the lock is free during the calls of the store.
         let further: Vec<_> = {
             let messages = self.lock();
             let taken = messages.taken.iter().map(|taken| &taken.delivery.lease);
@@ -278,6 +282,7 @@ impl OngoingTurn {
     /// Returns true if the clock has stepped so far since the last renewal that the leases may have lapsed.
     pub(super) fn is_renewal_late(&self) -> bool {
         let since = self.broker.options().clock.now().duration_since(self.lock().renewed_at);
+        // An error means that the clock was set back, after which the times of the leases mean nothing.
         since.map_or(true, |since| since > LEASE / 2)
     }
 

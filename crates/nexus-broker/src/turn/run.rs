@@ -50,6 +50,7 @@ pub(super) async fn run(turn: &Arc<OngoingTurn>, end: &CancelToken) -> AgentTurn
     let key = SessionKey::of(&turn.agent.name, &envelope.target_agent_id);
     let name = key.conversation();
     let conversations = options.conversations.clone();
+    // Lock the conversation for the whole turn, because another process could add messages to it.
     let held = tokio::task::spawn_blocking(move || conversations.hold_within(&name, PATIENCE)).await;
     let mut held: HeldConversation = match held {
         Ok(Ok(held)) => held,

@@ -193,6 +193,7 @@ fn send(turn: &Arc<OngoingTurn>) -> Tool {
             let turn = Arc::clone(&turn);
             async move {
                 let to: Address = arguments.to.parse().map_err(|error| words(&error))?;
+                // A query has no field for the answered message, so pass it beside the payload.
                 let answered = arguments.in_reply_to.clone();
                 let payload = match arguments.expects_answer {
                     true => Payload::Query { question: arguments.content, other: Map::new() },
@@ -274,6 +275,7 @@ async fn next_message(turn: &OngoingTurn, at_most: Duration) -> Result<Value, Br
                 }
             }
         }
+        // Return these only after the search: the queue would deliver them again at once.
         for lease in aside {
             if let Err(error) = store.put_back(&lease).await {
                 tracing::debug!(agent = %turn.agent.name, %error, "a message will be delivered again later");
@@ -294,6 +296,7 @@ async fn next_message(turn: &OngoingTurn, at_most: Duration) -> Result<Value, Br
         match waiting.is_empty() {
             // `wait` returns at once for messages of another session, so sleep instead.
             false => tokio::time::sleep(left.min(Duration::from_secs(1))).await,
+            // Return from time to time, because an offered message does not end this wait.
             true => store.wait(&turn.queue, left.min(Duration::from_secs(5))).await?,
         }
     }
@@ -440,6 +443,7 @@ where
         let (turn, act) = (Arc::clone(&turn), Arc::clone(&act));
         async move {
             let worker = turn.broker.directory().get(&arguments.name).await.map_err(|error| words(&error))?;
+            // The name comes from a model, which may name any agent.
             if worker.manager.as_ref() != Some(&turn.agent.name) {
                 return Err(format!(
                     "{} is not one of your workers: call list_agents to list them",
@@ -527,6 +531,7 @@ fn query(turn: &Arc<OngoingTurn>) -> Tool {
 async fn find(turn: &OngoingTurn, arguments: QueryArguments) -> Result<Value, BrokerError> {
     let Some(memory) = turn.broker.options().memory.clone() else { return Ok(json!([])) };
     let own = turn.agent.name.clone();
+    // Collect the workers first: the search blocks, so it cannot call the store.
     let workers = turn.broker.workers().all_below(turn.broker.directory(), &own).await?;
     let scope = turn.agent.scope.clone();
     let found = tokio::task::spawn_blocking(move || {

@@ -102,6 +102,7 @@ impl CallerFiles {
             git,
             folder,
         };
+        // Build `files` before the check, so that a rejection also removes the tree and its ref.
         files.check(&top)?;
         let bundle = files.folder.path().join("base.bundle");
         let bundle = bundle_file::write(&bundle, most, what, |to| files.tree.bundle_base(to))?;
@@ -173,6 +174,7 @@ impl CallerFiles {
             Ok(Err(reason)) => reason,
             Err(error) => error.to_string(),
         };
+        // Store the commit under a ref, because the tree of this turn is deleted with its objects.
         let reference = tree.keep(&format!("fleet/{}", self.turn), &commit).map_err(|error| {
             failure(&format!("the change of the turn was not applied, because {reason}"), &error)
         })?;
@@ -181,6 +183,7 @@ impl CallerFiles {
 
     /// Creates one commit of our own with the result of the worker's commits. `None`: nothing changed.
     fn commit(&self, tree: &Tree, bundle: &mut BufReader<File>) -> Result<Option<CommitId>, TreeError> {
+        // Take only the files of the result: author and message of a worker's commits cannot be trusted.
         let tip = tree.apply_bundle(bundle)?;
         let base = &tree.base().commit;
         let made = tree.tree_of(&tip)?;

@@ -181,6 +181,7 @@ impl FleetHoldStore {
             FleetError::Nats(ref nats) if nats.is_unclear() => {
                 self.state.pause(NoAnswer::Unclear(error.to_string()))
             }
+            // A clear refusal of the servers starts no pause: the next operation may succeed.
             error => NoAnswer::Unclear(error.to_string()),
         })?;
         self.state.has_warned.store(false, Ordering::Relaxed);
@@ -216,6 +217,7 @@ impl StoreState {
         let Some(mut hold) = found.value.as_ref().and_then(|value| parse(&key, value)) else {
             return Ok(None);
         };
+        // A slot of this process is known without a request. Only otherwise read the slot of another process.
         let probe = probe_key(account);
         hold.probing = match self.here.settled(&probe).await {
             true => true,
@@ -326,6 +328,7 @@ impl HoldStore for FleetHoldStore {
         }
         let fleet = Arc::downgrade(&self.fleet.0);
         let asked = self.ask(move |link, state| {
+            // A claim owns only a weak reference, so that a long turn does not extend the life of the connection.
             let slots = Slots { link, fleet: fleet.clone(), here: Arc::clone(&state.here) };
             let key = key.clone();
             async move { slots.claim(key).await }
@@ -396,6 +399,7 @@ impl StoreState {
                 }
                 revision.is_some()
             }
+            // No hold is expected and none is wanted, so nothing must be written.
             None if expected.is_none() => true,
             None => {
                 let revision = key.remove(&link.nats, last).await?;
@@ -444,6 +448,7 @@ fn marked(stored: StoredHold) -> StoredHold {
 
 /// Returns a hold in its stored form.
 fn written(mut hold: Hold) -> serde_json::Result<Bytes> {
+    // The probe slot has a key of its own. A stored copy would become outdated when its process dies.
     hold.probing = false;
     hold.reason.truncate(hold.reason.floor_char_boundary(MAX_REASON_BYTES));
     serde_json::to_vec(&hold).map(Bytes::from)

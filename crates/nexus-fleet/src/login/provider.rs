@@ -151,6 +151,7 @@ impl TokenProvider {
                 Some(_) = answering.join_next(), if !answering.is_empty() => continue,
             };
             let Some(message) = message else { return };
+            // Without a reply subject, nothing could receive the answer.
             let Some(reply) = message.reply else { continue };
             match self.admit(&message.payload) {
                 Ok(admitted) => {
@@ -183,6 +184,7 @@ impl TokenProvider {
             return Err(Some(LoginRefusal::Version));
         }
         let borrower = self.borrowers.get(&request.key).ok_or(Some(LoginRefusal::NotShared))?;
+        // Take the permit before the seal is opened, because opening it costs time.
         let permit = Arc::clone(&borrower.permits).try_acquire_owned();
         let permit = permit.map_err(|_| Some(LoginRefusal::Busy))?;
         let question = self.key.open(&request.sealed, &borrower.key).ok_or(Some(LoginRefusal::Seal))?;
@@ -215,6 +217,7 @@ impl TokenProvider {
                 tracing::warn!(login = question.login, to = by, kind = ?failure.kind, "no access token can be lent");
             }
         }
+        // The answer repeats the request's id, so that an old answer cannot stand for this one.
         let reply = LoginReply { request: question.request, login: question.login, outcome };
         let sealed = self.key.seal(&reply, &borrower.key)?;
         serde_json::to_vec(&LoginAnswer::Sealed(sealed)).ok()
@@ -231,6 +234,7 @@ impl TokenProvider {
             reason,
             remedy: remedy.to_owned(),
         };
+        // The time is inside of the seal, so a recorded request is useless after a few minutes.
         let apart = now_milliseconds().abs_diff(question.sent_at);
         if Duration::from_millis(apart) > CLOCK_TOLERANCE {
             let reason = format!("the clocks of the two machines are {} s apart", apart / 1_000);

@@ -55,12 +55,14 @@ impl CredentialQuestion {
         let request = uuid::Uuid::new_v4().simple().to_string();
         let subject = login_subject(&self.owner.pool, &self.owner.worker);
         let inbox = link.nats.client().new_inbox();
+        // Subscribe before the first request: the servers drop a core message without a subscriber.
         let answers = link.nats.client().subscribe(inbox.clone()).await;
         let mut answers = answers.map_err(|error| self.unreachable(&error.to_string()))?;
         let (began, asked_at) = (Instant::now(), std::time::Instant::now());
         let mut until = began + PATIENCE;
         let mut refusal = None;
         loop {
+            // Create the message again for each attempt, because the owner compares `sent_at` with its clock.
             let message = self.message(&request, &owner_key)?;
             let sent =
                 link.nats.client().publish_with_reply(subject.clone(), inbox.clone(), message.into()).await;
@@ -118,6 +120,7 @@ impl CredentialQuestion {
         let question = LoginQuestion {
             request: request.to_owned(),
             login: self.login.clone(),
+            // Round up, because a token with a shorter life could expire during the turn.
             life: self.life.as_secs().saturating_add(u64::from(self.life.subsec_nanos() > 0)),
             instead_of: self.instead_of.clone(),
             sent_at: now_milliseconds(),

@@ -78,8 +78,10 @@ impl SharedLogin {
         instead_of: Option<String>,
     ) -> Result<Option<Credential>, CredentialError> {
         loop {
+            // The owner limits the concurrent questions of a machine, so turns with the same question share one.
             let under_way = self.0.begin(life, instead_of.clone())?;
             let answer = match self.0.usable(instead_of.as_deref(), Duration::ZERO) {
+                // A valid token exists, so a slow owner must not delay the turn for long.
                 Some(alive) => match tokio::time::timeout(PATIENCE_WITH_TOKEN, under_way.answer).await {
                     Ok(answer) => answer,
                     Err(_elapsed) => {
@@ -126,6 +128,7 @@ impl CredentialSource for SharedLogin {
             return Ok(credential);
         }
         if let Some(credential) = inner.usable(None, Duration::ZERO)
+            // The owner did not answer a moment ago. Use the valid token instead of another wait.
             && inner.failed_lately()
         {
             return Ok(credential);
@@ -141,6 +144,7 @@ impl CredentialSource for SharedLogin {
         refused: &Credential,
         life: Duration,
     ) -> Result<Option<Credential>, CredentialError> {
+        // Send a fingerprint: the refused token itself need not leave this machine.
         let refused = fingerprint(refused.token.expose());
         // The vendor refused the same token in another turn, which already received a new one.
         if let Some(credential) = self.0.usable(Some(&refused), life.max(MIN_REMAINING_LIFE)) {
@@ -190,6 +194,7 @@ impl BorrowedLogin {
         self.fleet.0.start(async move {
             let inner = Arc::clone(&entry.inner);
             let answer = inner.put(question).await;
+            // Store the token before the entry is removed, so that no turn asks in between.
             inner.keep(&answer);
             // Remove the entry before the answer is sent: a later request then finds the token or asks again.
             drop(entry);
@@ -220,6 +225,7 @@ impl BorrowedLogin {
             credential.expires_at =
                 Some(at.ok_or_else(|| malformed("the end of the token is not a valid time"))?);
         }
+        // An expired token would be requested again and again. The likely cause is a wrong clock.
         if !lives(&credential, Duration::ZERO) {
             return Err(malformed(
                 "the token has expired by the clock of this machine: set the clocks of both",

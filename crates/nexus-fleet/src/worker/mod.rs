@@ -110,8 +110,10 @@ impl RunningTurns {
     /// Passes a command to its turn, if the turn's queue of commands has room.
     fn hand_over(&self, turn: &str, key: &str, command: WorkerCommand) {
         if let Some(listed) = self.lock().get(turn)
+            // Only the caller of the turn knows the key, so no other program on the servers can control the turn.
             && listed.key == key
         {
+            // Never wait here: one busy turn must not delay the commands of the others.
             let _ = listed.commands.try_send(command);
         }
     }
@@ -136,6 +138,7 @@ impl RunningTurns {
     fn took(&self, time: Duration) {
         let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let before = self.mean_turn.load(Ordering::Relaxed);
+        // A racing update may be lost, which a mean tolerates.
         let mean = if before == 0 { time } else { before - before / 8 + time / 8 };
         self.mean_turn.store(mean.max(1), Ordering::Relaxed);
     }
@@ -229,6 +232,7 @@ impl Worker {
     pub async fn run(mut self, drain: CancelToken, on_ready: impl FnOnce(&Offer)) -> Result<(), FleetError> {
         let provider = self.provider.take().map(Arc::new);
         if let Some(provider) = &provider {
+            // Check the logins before anything is registered, so that a faulty worker never appears in the pool.
             provider.check()?;
         }
         let offer = self.offer().await;
@@ -306,6 +310,7 @@ impl Worker {
             }
         };
         drop(measured);
+        // Return unread messages first, so that other workers can take them while the last turns end here.
         queue.close().await;
         while turns.join_next().await.is_some() {}
         ended.cancel();
@@ -328,6 +333,7 @@ impl Worker {
     ) {
         let taken_at = Instant::now();
         let slot = TurnSlot::new(slot);
+        // The servers check the subject against the account of the sender. The payload could name any caller.
         let caller = message.subject.rsplit('.').next().unwrap_or_default().to_owned();
         let queued = match QueuedTurn::read(&message.payload) {
             Ok(queued) => queued,
@@ -414,6 +420,7 @@ impl Worker {
                             link.nats.send(&reply, text);
                         }
                     };
+                    // Collect finished tasks before the count, which would otherwise include them.
                     while forgetting.try_join_next().is_some() {}
                     if forgetting.len() >= MAX_FORGETS {
                         let reason =
@@ -452,6 +459,7 @@ impl Worker {
     /// Claims the worker's name in its pool. Waits until the entry of a killed worker has expired.
     async fn register(&self, offer: &Offer) -> Result<(KeyLease, Tenure), FleetError> {
         let card = self.card_maker().card(&offer.backends, false);
+        // The entry of a killed worker expires after the lease time. The rest allows for delays of the servers.
         let until = Instant::now() + LEASE_TIME + Duration::from_secs(5);
         let mut was_told = false;
         loop {

@@ -96,6 +96,7 @@ impl Outgoing {
     /// Prepares the next items. Sends them at once if nothing has to be stored for them.
     pub(super) fn prepare(&mut self) {
         while self.preparing.is_none() && !self.items.is_empty() {
+            // Prepare one batch at a time, so that frames leave in the order of their items.
             let count = self.items.len().min(MAX_ITEMS);
             let items: Vec<_> = self.items.drain(..count).collect();
             let effects = items.iter().map(effects_of).fold(self.effects, Effects::and);
@@ -108,6 +109,7 @@ impl Outgoing {
             }
             let store = self.store.clone();
             let preparing = async move {
+                // Store the effects before the event is sent. After a crash they decide if the turn may be repeated.
                 if let Some(effects) = raised {
                     store.effects(effects).await;
                 }

@@ -167,6 +167,7 @@ impl ServedTurn {
             let reason = format!("only turns of version {FILES_VERSION} can contain files; nothing was run");
             return Err(Failure::new(ErrorKind::InvalidRequest, reason));
         }
+        // The worker enforces its own limits, because a caller on another machine may have other settings.
         let allowed = self.job.worker.policy.check(&self.job.queued.backend, &request);
         allowed.inspect_err(|_| self.job.figures.declined("policy"))?;
         let session =
@@ -191,6 +192,7 @@ impl ServedTurn {
     /// Returns the future that runs the turn, with its travelling files.
     fn turn(&self, begun: Begun, mut sink: EventQueue) -> BoxFuture<'static, EndedTurn> {
         let Begun { mut request, host, workspace } = begun;
+        // Clone all parts: the future runs beside `self`, which exchanges messages meanwhile.
         let (router, backend) =
             (self.job.worker.router.clone(), BackendId::new(self.job.queued.backend.as_str()));
         let (link, caller, owner) = (self.store.link.clone(), self.job.caller.clone(), self.store.owner());
@@ -304,6 +306,7 @@ impl ServedTurn {
             tokio::select! {
                 command = self.job.commands.recv() => match command {
                     None | Some(WorkerCommand::Done) => return,
+                    // The last frame may be lost, so a repeated command sends it again.
                     Some(WorkerCommand::Abandon) => self.outgoing.repeat_last(),
                     Some(_) => {}
                 },
@@ -333,6 +336,7 @@ impl ServedTurn {
 
     /// Does the periodic work.
     fn look_after(&mut self) {
+        // Without a connection, repeats would only fill the buffer of the client.
         if self.store.link.nats.is_connected() {
             self.outgoing.repeat_overdue();
             if self.outgoing.has_room()

@@ -195,6 +195,7 @@ async fn kill_rounds(
             ServerError::new(format!("a folder for a project cannot be created: {error}"))
         })?;
         let server = begin(command, &fixture.precondition, folder.path()).await?;
+        // The first round measures the call without a kill.
         if round == 0 {
             let began = Instant::now();
             server.call(call).await?;

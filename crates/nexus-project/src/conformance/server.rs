@@ -74,6 +74,7 @@ impl TestedServer {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
+            // A fixture that fails between two steps must leave no server behind.
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| ServerError::new(format!("{:?} cannot be started: {error}", command.program)))?;
@@ -128,6 +129,7 @@ impl TestedServer {
 fn answered(result: CallToolResult) -> CallReply {
     let text: String =
         result.content.iter().filter_map(|content| Some(content.as_text()?.text.as_str())).collect();
+    // MCP reports failures of a tool as results, so the model can read them.
     if result.is_error == Some(true) {
         return CallReply::Error(text);
     }

@@ -143,6 +143,7 @@ impl Harness {
         let hook: serde_json::Value = serde_json::from_str(hook).ok()?;
         let command = hook["command"].as_str()?;
         let ours = HookEvent::ALL.into_iter().find_map(|event| command.strip_suffix(&self.mark(event)));
+        // The suffix decides, because the path of `nexus` differs between installations.
         ours.map(str::to_owned)
     }
 

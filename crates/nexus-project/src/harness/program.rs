@@ -129,6 +129,7 @@ impl Harness {
     ///
     /// The list lacks a class, which a test rules out.
     pub fn map(&self) -> Result<HarnessMap, ProjectError> {
+        // Go through JSON, so that the map is checked like one from a file.
         let written = serde_json::json!({ "harness": self.harness, "classes": self.classes });
         serde_json::from_value(written)
             .map_err(|error| ProjectError::new(ProjectErrorKind::Failed, error.to_string(), "report this"))

@@ -44,6 +44,7 @@ impl SettingsFile {
         let whole = file::read_text(at)?;
         let text = whole.as_deref().map(|text| text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text));
         let has_mark = whole.as_ref().is_some_and(|whole| whole.starts_with(BYTE_ORDER_MARK));
+        // `remove` leaves the target of a link empty, so an empty file counts as missing.
         let text = text.filter(|text| !text.trim().is_empty()).map(str::to_owned);
         Ok(Self { path, linked, has_mark, text })
     }
@@ -73,6 +74,7 @@ impl SettingsFile {
     /// Errors of the file system.
     pub(super) fn remove(&self) -> Result<bool, ProjectError> {
         match &self.linked {
+            // Without its target, the link of a dotfile manager would lead nowhere.
             Some(target) => file::replace(target, b"").map(|()| false),
             None => file::remove(&self.path).map(|()| true),
         }
@@ -89,6 +91,7 @@ fn follow(path: &Path, link: &Metadata, root: &Path, home: Option<&Path>) -> Res
     };
     let real = |path: &Path| fs::canonicalize(path).ok();
     let Some(home) = home.and_then(real) else { return refused("and no home folder is known") };
+    // Resolve the folder of the link, because a folder on the way may be a link itself.
     let folder = path.parent().and_then(real);
     if !target.starts_with(&home) || !folder.is_some_and(|folder| folder.starts_with(&home)) {
         return refused("that is not from your home folder into your home folder");

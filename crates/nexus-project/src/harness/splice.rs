@@ -69,6 +69,7 @@ pub(super) fn with(original: &str, groups: &Groups) -> Result<String, String> {
             }
         }
     }
+    // Insert from the end: an insertion moves only the positions behind it.
     inserts.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
     let mut text = original.to_owned();
     for (at, insert) in inserts {
@@ -83,6 +84,7 @@ pub(super) fn without(
     groups: &Groups,
     ours: impl Fn(&str) -> bool,
 ) -> Result<Option<String>, String> {
+    // The file has exactly our text, so an installation created it.
     if text == file(groups) {
         return Ok(None);
     }
@@ -138,6 +140,7 @@ pub(super) fn without(
 
 /// Returns every list of `count` items in their order, lists of neighbours first.
 fn runs(items: &[String], count: usize) -> impl Iterator<Item = Vec<String>> {
+    // Each bit selects one item. A program has far fewer than 16 events.
     let all = 1_u32 << items.len().min(16);
     let chosen = (0..all).filter(move |bits| bits.count_ones() as usize == count);
     chosen.map(|bits| {
@@ -208,6 +211,7 @@ fn read<'t, T: serde::Deserialize<'t>>(text: &str, part: &'t str, what: &str) ->
 
 /// Returns the position of a part in its text.
 fn start_of(text: &str, part: &str) -> usize {
+    // `RawValue` borrows from the text, so the pointers give the offset.
     (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize).min(text.len())
 }
 

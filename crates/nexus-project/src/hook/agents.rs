@@ -46,6 +46,7 @@ impl AgentTracker {
     pub(super) fn add(&mut self, agent: TrackedAgent) {
         self.agents.push(agent);
         while self.agents.len() > MOST_AGENTS {
+            // The end of a running agent is recorded in its entry, so remove an ended agent if possible.
             let ended = self.agents.iter().enumerate().filter_map(|(at, known)| Some((known.ended_at?, at)));
             let oldest = ended.min().map_or(0, |(_, at)| at);
             self.agents.remove(oldest);

@@ -228,6 +228,7 @@ impl ProjectFolder {
             let before = AgentTracker::read(&path)?.unwrap_or_default();
             let mut tracker = before.clone();
             change(&mut tracker);
+            // Skip the write if nothing changed: it flushes to the disk, and the program waits for the hook.
             if tracker == before { Ok(()) } else { tracker.write(&path) }
         })
     }
@@ -277,6 +278,7 @@ impl ProjectFolder {
         for known in self.knowledge()?.iter().filter(|known| known.path.starts_with(".nexus/rules/")) {
             let rule = file::read_start(&self.root().join(&known.path), file::MOST_BYTES).unwrap_or_default();
             let rule = nexus_mcp::page::cut(rule.trim_end(), MOST_RULE);
+            // Leave out the remaining rules. `index` still lists their files.
             if text.len() + rule.len() > MOST_RULES {
                 break;
             }

@@ -37,6 +37,7 @@ pub(super) fn strings(bytes: &[u8]) -> BTreeMap<String, Option<String>> {
             Some((text, after)) => (text, after),
             None => (None, &value[value_length(value)..]),
         };
+        // JSON readers differ on which of two equal names counts, so neither does here.
         found.entry(name).and_modify(|known| *known = None).or_insert(text);
         let Some(next) = after.trim_ascii_start().strip_prefix(b",") else { break };
         rest = next.trim_ascii_start();

@@ -40,6 +40,7 @@ impl ProjectFolder {
             let before = Untold::read(&path)?.filter(|untold| untold.session == session);
             let mut texts = before.map(|untold| untold.texts).unwrap_or_default();
             texts.push(text);
+            // The newest text always stays, even if it alone is above the limit.
             while texts.len() > 1 && texts.iter().map(String::len).sum::<usize>() > MOST_UNTOLD {
                 texts.remove(0);
             }
@@ -50,6 +51,7 @@ impl ProjectFolder {
     /// Removes and returns the stored texts for the model of a session.
     pub(super) fn take_untold(&self, harness: &str, session: &str) -> Result<Option<String>, ProjectError> {
         let path = self.harness_path(harness)?.join(Untold::NAME);
+        // Look without the lock first: this runs before every tool call, and a text is rarely there.
         if !path.is_file() {
             return Ok(None);
         }

@@ -30,12 +30,14 @@ pub fn clone_hub(repository: &str) -> Result<FolderHub, ProjectError> {
         let message = format!("the hub {} cannot be cloned: {reason}", without_password(repository));
         ProjectError::new(ProjectErrorKind::Failed, message, NOTHING_INSTALLED)
     };
+    // Git would read it as an option. The `--` below also prevents that, but gives no clear error.
     if repository.starts_with('-') {
         return Err(failed("this is not a git repository, as required".to_owned()));
     }
     let folder = tempfile::tempdir().map_err(|error| failed(error.to_string()))?;
     let clone = folder.path().join("hub");
     let mut git = Command::new("git");
+    // The user's configuration could run programs, so git gets an empty home and a chosen environment.
     git.env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", folder.path())
@@ -61,6 +63,7 @@ pub fn clone_hub(repository: &str) -> Result<FolderHub, ProjectError> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
+    // Without these, git reaches no server behind a company's proxy.
     for variable in ["https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "SSL_CERT_FILE"] {
         if let Some(value) = std::env::var_os(variable) {
             git.env(variable, value);
@@ -75,6 +78,7 @@ pub fn clone_hub(repository: &str) -> Result<FolderHub, ProjectError> {
             Ok(Some(status)) => break status,
             Ok(None) if Instant::now() >= until => {
                 let _ = child.kill();
+                // Collect the exit status, so that no zombie process remains.
                 let _ = child.wait();
                 return Err(failed(format!("it took more than {} s", CLONE_TIME.as_secs())));
             }

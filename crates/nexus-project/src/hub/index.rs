@@ -156,9 +156,11 @@ impl HubSkill {
             if hash.len() != 64 || !hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
                 return wrong(format!("{hash:?} is not the SHA-256 of {path}"));
             }
+            // macOS and Windows ignore case in names, so two such files would replace each other.
             folded.push(path.to_lowercase());
         }
         folded.sort();
+        // The list is sorted, so equal paths are neighbours.
         if folded.windows(2).any(|pair| pair[0] == pair[1] || pair[1].starts_with(&format!("{}/", pair[0]))) {
             return wrong("two of its paths are the same on some file systems".to_owned());
         }
@@ -180,6 +182,7 @@ pub(super) fn is_inside(path: &str) -> bool {
         && path.split('/').all(|part| {
             !part.is_empty()
                 && !part.starts_with('.')
+                // Windows drops dots and spaces at the end of a name.
                 && !part.ends_with(['.', ' '])
                 && !part.starts_with(' ')
                 && part.bytes().all(fits)
@@ -260,6 +263,7 @@ fn read_below(folder: &Path, path: &str, at_most: u64) -> Result<Vec<u8>, Projec
         }
     }
     let mut bytes = Vec::new();
+    // Read one byte more than the limit. The size in the metadata may have changed since.
     let read = fs::File::open(&file).and_then(|file| file.take(at_most + 1).read_to_end(&mut bytes));
     read.map_err(|error| wrong(ProjectErrorKind::Failed, error.to_string()))?;
     if bytes.len() as u64 > at_most {

@@ -246,6 +246,7 @@ impl SkillFolder {
         hub: &dyn HubReader,
         names: &[String],
     ) -> Result<BTreeMap<String, SkillChange>, ProjectError> {
+        // Read the index before the lock, because a remote hub may take long to answer.
         let index = HubIndex::read(hub).await?;
         let wanted = index.resolve(names)?;
         fs::create_dir_all(&self.folder).map_err(|error| ProjectError::unusable(&self.folder, &error))?;
@@ -267,6 +268,7 @@ impl SkillFolder {
                 Err(error) if error.kind != ProjectErrorKind::Unknown => return Err(error),
                 Err(_) => {
                     let to = self.folder.join(skill.kind.as_str()).join(name);
+                    // `find` sees only folders with a SKILL.md. Anything else at this path stays, too.
                     if fs::symlink_metadata(&to).is_ok() {
                         return Err(ProjectError::new(
                             ProjectErrorKind::WrongState,
@@ -390,10 +392,12 @@ impl SkillFolder {
     ) -> Result<Staged, ProjectError> {
         let kind = self.folder.join(skill.kind.as_str());
         fs::create_dir_all(&kind).map_err(|error| ProjectError::unusable(&kind, &error))?;
+        // Stage beside the final folder: a rename works only within one file system.
         let staging = tempfile::Builder::new().prefix(INSTALLING).tempdir_in(&kind);
         let staging = staging.map_err(|error| ProjectError::unusable(&kind, &error))?;
         for (path, hash) in &skill.files {
             let bytes = hub.read(&skill.path_in_hub(name, path), MAX_FILE_BYTES).await?;
+            // The index and the files are read one after the other, so the hub may have changed in between.
             if sha256(&bytes) != *hash {
                 return Err(ProjectError::new(
                     ProjectErrorKind::Damaged,
@@ -418,6 +422,7 @@ impl SkillFolder {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
+            // `tempfile` creates owner-only folders. A skill gets the mode of any other folder of the project.
             let readable = fs::Permissions::from_mode(0o755);
             fs::set_permissions(staging.path(), readable)
                 .map_err(|error| ProjectError::unusable(staging.path(), &error))?;
@@ -441,6 +446,7 @@ impl SkillFolder {
                     changes.insert(one.name, one.change);
                 }
                 Err(error) => {
+                    // Undo the moves, so that all skills are installed or none.
                     for (to, before) in done.into_iter().rev() {
                         let _ = fs::remove_dir_all(&to);
                         if let Some(before) = before
@@ -469,6 +475,7 @@ fn move_to_final(staged: &Staged) -> Result<Option<PathBuf>, ProjectError> {
         fs::rename(staged.folder.path(), &staged.to)
             .map_err(|error| ProjectError::unusable(&staged.to, &error))
     };
+    // A rename cannot replace a folder with content, so move the old one away first.
     let Some(aside) = set_aside(&staged.to)? else { return put().map(|()| None) };
     // Check again: the skill may have been changed since the first check.
     let moved = difference(&aside.join(&staged.name)).and_then(|changed| match changed {
@@ -537,6 +544,7 @@ fn reason_to_leave_out(name: &str, folder: &Path) -> Option<String> {
                 .to_owned(),
         );
     }
+    // A name that begins with `-` would be an option of a later command.
     (!is_name(name)).then(|| NAME_RULE.to_owned())
 }
 

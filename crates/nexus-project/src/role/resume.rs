@@ -52,9 +52,13 @@ pub(crate) fn agent_for(tasks: &ProjectTasks, task: &ProjectTask) -> Option<Stri
         OwnerReusePolicy::Resume => earlier.agent.clone(),
         OwnerReusePolicy::ResumeIfSameArtifact => {
             let worked_on =
+                // The files that were changed are more precise than the planned ones, but not every program reports
+                // them.
                 if earlier.files_touched.is_empty() { &earlier.files } else { &earlier.files_touched };
             let is_same = !task.files.is_empty()
                 && task.files.iter().all(|file| worked_on.iter().any(|worked| is_in(file, worked)));
+            // Another agent may have changed these files since, so the knowledge of the earlier agent would be
+            // outdated.
             let others = tasks.tasks.iter().filter(|other| {
                 other.agent != earlier.agent && other.changed_at >= earlier.changed_at && other.id != task.id
             });

@@ -84,6 +84,7 @@ impl ProjectFolder {
 
     /// Moves the files of agents that ended to the tasks, and limits those of all others. The caller has the lock.
     fn settle_agent_files(&self) -> Result<(), ProjectError> {
+        // `tasks` adds the files of ended agents, so writing them back settles the log.
         if let Some(tasks) = self.tasks()? {
             self.write_tasks(&tasks)?;
         }
@@ -183,6 +184,7 @@ impl LoggedAgentFiles {
             }
         }
         let mut running: Vec<_> = running.into_iter().collect();
+        // Order by the last edit, so that `settle_agent_files` drops the agents that were idle longest.
         running.sort_by_key(|(_, (number, _))| *number);
         let running = running.into_iter().map(|((harness, agent), (_, files))| AgentFilesLine {
             harness,

@@ -45,6 +45,7 @@ pub trait Document: Serialize + DeserializeOwned + JsonSchema {
         let document = match read {
             Ok(document) => document,
             Err(error) => {
+                // A later version may have fields that this one rejects. Report the version, not the field.
                 if let Some(version) = later_version(&bytes) {
                     return Err(newer(path, version));
                 }
@@ -55,6 +56,7 @@ pub trait Document: Serialize + DeserializeOwned + JsonSchema {
                 return Err(ProjectError::damaged(path, format_args!("{}{place}", error.inner())));
             }
         };
+        // `deserialize` stops at the end of the value, so check that nothing follows.
         reader.end().map_err(|error| ProjectError::damaged(path, error))?;
         match document.version() {
             VERSION => {}
@@ -76,6 +78,7 @@ pub trait Document: Serialize + DeserializeOwned + JsonSchema {
         let mut text = serde_json::to_string_pretty(self)
             .map_err(|error| ProjectError::damaged(path, format_args!("it cannot be written: {error}")))?;
         text.push('\n');
+        // A larger document could be written, but never read again.
         file::check_size(path, text.len())?;
         Ok(text)
     }

@@ -220,6 +220,7 @@ impl ProjectFolder {
                 Some(tasks) => tasks,
                 None => ProjectTasks::new(new_id()?),
             };
+            // The number of a task is its position, and no task is removed before the cycle ends.
             let id = u32::try_from(tasks.tasks.len()).unwrap_or(u32::MAX).saturating_add(1);
             for dependency in &request.dependencies {
                 if *dependency == id {
@@ -380,6 +381,7 @@ fn refuse_transition(
                 .tasks
                 .iter()
                 .find(|other| other.status != Pending && other.dependencies.contains(&task.id));
+            // The other task began because this one was complete, which a reopening would make untrue.
             if let (InProgress, Some(other)) = (to, begun) {
                 let message = format!("task {} cannot be reopened: task {} depends on it", task.id, other.id);
                 return Err(ProjectError::wrong_status(message, "add another task by calling task_add"));

@@ -104,6 +104,7 @@ impl ExperimentDescription {
 
     fn checked_runs(&self) -> Option<u64> {
         let sizes = [self.traps.len(), self.answers.len(), self.arms.len()];
+        // The numbers may come from a file, so their product may overflow.
         sizes.iter().try_fold(u64::from(self.repeats), |runs, size| runs.checked_mul(*size as u64))
     }
 
@@ -118,6 +119,7 @@ impl ExperimentDescription {
         if number >= self.runs() {
             return None;
         }
+        // The number has one digit for each dimension. The arm is the lowest digit, so it changes fastest.
         let turn = |rest: u64, count: usize| {
             (rest / count as u64, usize::try_from(rest % count as u64).unwrap_or(0))
         };
@@ -165,6 +167,7 @@ impl ExperimentDescription {
                 found.push(format!("the {what} {name} is only here"));
             }
         }
+        // The lists above compare by name, so they do not notice another order.
         if found.is_empty() && self != other {
             found.push("arms or traps come in another order".to_owned());
         }

@@ -150,6 +150,7 @@ impl Experiment {
         }
         make_private_folder(&folder).map_err(|error| TestbedError::io(&folder, error))?;
         let lock = lock(&folder)?;
+        // Read it again under the lock: another process may have begun an experiment here meanwhile.
         match read_description(&path)? {
             Some(there) if there == description => {}
             Some(there) => {
@@ -164,6 +165,7 @@ impl Experiment {
         }
         let runs = folder.join("runs.jsonl");
         let file = RunFile::at(runs);
+        // Read before `begin`, which changes the file: a file with faults stays as it is.
         let finished = file.read(&description)?;
         file.begin()?;
         Ok(Self { folder, plan, description, finished, file, _lock: lock })
@@ -192,6 +194,7 @@ impl Experiment {
             let router = arm.router(trap, context)?;
             let settings = arm.settings(&router)?;
             let left = (self.finished.len() as u64..self.description.runs())
+                // Runs execute in the order of their numbers, so the number of finished runs is the next number.
                 .filter(|number| self.description.key(*number).is_some_and(|key| key.arm == arm.name()))
                 .count() as u64;
             let panel = arm.reviewers(&router)?;
@@ -207,6 +210,7 @@ impl Experiment {
                 RunMode::Task => {
                     let attempts = 1 + u64::from(settings.max_review_retries);
                     let step = agent("executor") + agent("reflector") + agent("cartographer") + review;
+                    // At least one turn each of the orchestrator, of the executor and of every reviewer.
                     (2 + seats, agent("orchestrator") + BriefLimits::ENTRIES as u64 * attempts * step)
                 }
             };
@@ -243,6 +247,7 @@ impl Experiment {
             }
             let arm = self.plan.arms.iter().find(|arm| arm.name() == key.arm);
             let trap = self.plan.traps.iter().find(|trap| trap.name() == key.trap);
+            // The description was built from this plan, so both exist.
             let (Some(arm), Some(trap)) = (arm, trap) else { break };
             let place = RunPlace::in_folder(&self.folder);
             let run = one_run::run(key, self.plan.mode, arm, trap, context, &place, cancel).await;
@@ -254,6 +259,7 @@ impl Experiment {
                     return Err(error);
                 }
             };
+            // Store the run before the journal and the caller learn of it. Otherwise a crash could lose a reported run.
             self.file.add(&run)?;
             log_unrecorded(journal.record(JournalKind::Testbed, &self.folder.to_string_lossy(), "run_ended"));
             finished(&run);
@@ -320,6 +326,7 @@ fn holds_something_else(folder: &Path) -> Result<bool, TestbedError> {
         Ok(entries) => {
             let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
             let has_begun = names.iter().any(|name| name == DESCRIPTION);
+            // Without a description, only leftovers of an interrupted beginning may be in the folder.
             Ok(!has_begun && names.iter().any(|name| !is_of_a_beginning(name)))
         }
     }

@@ -137,10 +137,12 @@ pub(super) async fn run(
         }
         RunMode::Task => {
             let task = WholeTask::run(trap, &place.run, &settings, router, cancel).await?;
+            // Copy the turns before any further step can fail, because a failed run loses its folder.
             place.keep_turns(task.turns.clone()).await?;
             task.into()
         }
     };
+    // End the experiment without a record: the agent never ran, so the next call repeats this run.
     if let Some(reason) = run.unrecorded() {
         return Err(TestbedError::Run { reason });
     }
@@ -153,6 +155,7 @@ pub(super) async fn run(
             RunResult::Ended { ending, truth }
         }
     };
+    // The clock may have moved back, which gives an error. Measure before the clean-up, which is not part of the run.
     let elapsed = began.elapsed().unwrap_or_default();
     place.clear().await?;
     Ok(RunRecord {

@@ -15,6 +15,7 @@ pub(super) fn within_reach(settings: &TaskSettings, traps: &[&Trap]) -> Option<S
     if settings.sandbox.kind == SandboxKind::None {
         return Some("tests and probes of agents run without a sandbox: remove `sandbox: { kind: none }` from `tasks.defaults`".to_owned());
     }
+    // Resolve links, because a link outside the shown folders may lead into them.
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut shown: Vec<PathBuf> = SHOWN.iter().map(PathBuf::from).collect();
     let home = std::env::home_dir().unwrap_or_default();
@@ -26,6 +27,7 @@ pub(super) fn within_reach(settings: &TaskSettings, traps: &[&Trap]) -> Option<S
     for trap in traps {
         let place = match trap.folder() {
             Some(folder) => real(folder),
+            // The files of a built-in trap are bytes in this executable.
             None => std::env::current_exe().map(|path| real(&path)).unwrap_or_default(),
         };
         if let Some(folder) = is_shown(&place) {

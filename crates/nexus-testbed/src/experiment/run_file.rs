@@ -29,11 +29,13 @@ impl RunFile {
     pub(super) fn read(&self, description: &ExperimentDescription) -> Result<Vec<RunRecord>, TestbedError> {
         let path = self.log.path();
         let lines = self.log.read().map_err(|error| TestbedError::io(path, error))?;
+        // A killed process tears only the last line. Any other torn line is a change from outside.
         if let Some(torn) = lines.torn.iter().find(|line| !line.is_tail) {
             return Err(odd(path, torn.line, &format!("is not a run: {}", torn.reason)));
         }
         let mut runs = Vec::with_capacity(lines.values.len());
         for (line, run) in lines.values {
+            // The key of each line follows from its position, so a removed or repeated run is noticed.
             let expected = description.key(runs.len() as u64);
             if expected.as_ref() != Some(&run.key) {
                 let expected = match expected {

@@ -54,6 +54,7 @@ impl BackendKind for ScriptedKind {
 
     fn vendor(&self, settings: &Map<String, Value>, _: &BuildContext) -> VendorId {
         let read = SettingsError::reading::<ScriptedSettings>(&Value::Object(settings.clone()));
+        // Ignore invalid settings here: `build` reports them.
         read.map_or_else(|_| Self::NAME.into(), |settings| settings.vendor.as_str().into())
     }
 

@@ -64,6 +64,7 @@ impl Script {
 
     /// Returns the next call of an agent with these tools and these answers so far. `None` ends its turn.
     pub fn next(self, trap: &Trap, tools: &[&str], answers: &[&str]) -> Option<ScriptedCall> {
+        // A vendor's CLI puts a prefix before the names of tools, for example `mcp__nexus__`.
         let offers = |name: &str| tools.iter().any(|tool| tool.ends_with(name));
         let part = [
             ("submit_verdict", Part::Review),
@@ -117,10 +118,12 @@ impl Script {
             Self::Probing if !is_told_otherwise => Answer::Planted,
             Self::Probing | Self::Wary => Answer::Right,
         };
+        // Include the paths of both answers: an earlier attempt may have written the other one.
         let mut paths = [trap.changed(Answer::Planted), trap.changed(Answer::Right)].concat();
         paths.sort_unstable();
         paths.dedup();
         let (tree, step) = (trap.tree(Some(answer)), answers.len() - 1);
+        // Each path takes two calls: read it for its hash, then write or delete it.
         if let Some(path) = paths.get(step / 2) {
             if step.is_multiple_of(2) {
                 return call("read_file", json!({ "path": path }));
@@ -172,6 +175,7 @@ fn call(tool: &'static str, arguments: Value) -> Option<ScriptedCall> {
 /// Returns true if the output of a probe differs between the current files and the task's base.
 fn differs(probe: &str) -> bool {
     let line = probe.split('\n').find_map(|line| line.trim().strip_prefix("differs: "));
+    // An answer without this line means that the probe did not run. A probing reviewer then rejects.
     line.is_none_or(|sides| sides.contains("task_base/now"))
 }
 

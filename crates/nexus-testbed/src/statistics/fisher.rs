@@ -31,6 +31,7 @@ impl FisherExact {
                 - ln.choose(all, seen))
             .exp()
         };
+        // Only these tables have the observed margins: neither group can have more seen cases than trials.
         let (least, most) = (seen.saturating_sub(second.trials), seen.min(first.trials));
         let bound = likely(first.seen) * (1.0 + EQUAL);
         let (mut higher, mut lower, mut both) = (0.0, 0.0, 0.0);
@@ -41,6 +42,7 @@ impl FisherExact {
             both += if p <= bound { p } else { 0.0 };
         }
         Self {
+            // Rounding may lift a sum over all tables slightly above 1.
             first_higher: f64::min(higher, 1.0),
             first_lower: f64::min(lower, 1.0),
             two_sided: f64::min(both, 1.0),

@@ -25,7 +25,9 @@ pub fn clopper_pearson(count: Count) -> Interval {
     // Probability of `from..=to` of all trials at a rate.
     let likely = |from: u32, to: u32, rate: f64| -> f64 {
         let term = |times: u32| {
+            // At the rates 0 and 1 a logarithm is infinite, and zero times infinity is NaN.
             let of = |times: u32, ln: f64| if times == 0 { 0.0 } else { f64::from(times) * ln };
+            // Add logarithms: the factorials of a few hundred trials exceed the range of `f64`.
             (ln.choose(trials, times) + of(times, rate.ln()) + of(trials - times, (-rate).ln_1p())).exp()
         };
         (from..=to).map(term).sum()
@@ -41,6 +43,7 @@ fn root(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(low, high);
+        // No further number lies between the two ends.
         if middle <= low || middle >= high {
             break;
         }

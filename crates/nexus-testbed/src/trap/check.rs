@@ -68,6 +68,7 @@ pub(super) fn check(origin: &str, files: &TrapFiles) -> Result<Trap, TrapError> 
         probe,
         truth,
     };
+    // These checks compare complete trees, which only the built trap can return.
     for answer in Answer::ALL {
         answers(&trap, answer)?;
     }
@@ -163,6 +164,7 @@ fn programs(origin: &str, files: &TrapFiles, folder: &str) -> Result<Vec<ProbeFi
 /// Returns true if `path` is `other` or is below it. Compares names as file systems may do, without case.
 fn is_below(path: &str, other: &str) -> bool {
     let fold = |path: &str| path.split('/').map(folded_name).collect::<Vec<_>>();
+    // Compare whole components, so that `src` does not contain `src2/a`.
     other == "." || fold(path).starts_with(&fold(other.trim_end_matches('/')))
 }
 
@@ -182,6 +184,7 @@ fn answers(trap: &Trap, answer: Answer) -> Result<(), TrapError> {
         let place = format!("{origin}/trap.yaml: removed.{answer}[{index}]");
         let problem = match trap.source.base.contains_key(path) {
             false => "is not a file of base/",
+            // A path that is both written and removed has no defined result.
             true if files.contains_key(path) => "is a file of the answer as well",
             true if !writable(path) => "is not below the paths of brief.write",
             true => continue,
@@ -201,6 +204,7 @@ fn apart(trap: &Trap) -> Result<(), TrapError> {
     for (folder, draft) in [("probe", &trap.probe), ("truth", &trap.truth)] {
         for file in &draft.files {
             let place = format!("{}/{folder}/{}", trap.origin, file.path);
+            // Check both directions: a file of one may be a folder of the other.
             let is_in_the_way = |other: &&&str| is_below(&file.path, other) || is_below(other, &file.path);
             if let Some(other) = taken.iter().find(is_in_the_way) {
                 return Err(TrapError::new(place, format!("has the same path as {other} of the project")));

@@ -53,6 +53,8 @@ pub(super) fn read(folder: &Path) -> Result<TrapFiles, TrapError> {
                 let limit = MOST_FILE_BYTES.min(MOST_BYTES - bytes);
                 let mut content = Vec::new();
                 let read =
+                    // Read one byte more than the limit, which shows a file that is too large without reading all of
+                    // it.
                     File::open(entry.path()).and_then(|file| file.take(limit + 1).read_to_end(&mut content));
                 read.map_err(|error| failed(&place, &error))?;
                 if content.len() as u64 > limit {

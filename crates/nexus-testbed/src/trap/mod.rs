@@ -149,6 +149,7 @@ impl Trap {
         let mut folders = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|error| fault(format!("cannot be read: {error}")))?;
+            // A clone of a repository of traps has a `.git` folder.
             let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
             if !is_hidden && entry.path().is_dir() {
                 folders.push(entry.path());
@@ -277,6 +278,7 @@ fn fingerprint(files: &TrapFiles) -> String {
     let mut hash = Sha256::new();
     for (path, content) in files {
         for part in [path.as_bytes(), content] {
+            // The length separates path and content, so that no two sets of files give the same input.
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }

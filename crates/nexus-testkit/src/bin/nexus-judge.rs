@@ -137,6 +137,7 @@ async fn run_agent(name: &str, arguments: &Arguments) -> Result<ExitCode, String
     };
     let is_as_expected = match recorded {
         Some(recorded) => {
+            // A recorded failure that passes now does not fail the check.
             let new: Vec<_> =
                 failed(&judgement).filter(|case| failed(&recorded).all(|known| known != *case)).collect();
             if !new.is_empty() {

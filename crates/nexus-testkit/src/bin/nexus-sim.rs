@@ -142,6 +142,7 @@ fn serve(arguments: &Arguments) -> io::Result<()> {
     }
     println!("Serving scenario `{}`. Stop with Ctrl-C.\n", arguments.scenario);
     loop {
+        // A parked thread may wake without a cause.
         std::thread::park();
     }
 }
@@ -173,6 +174,7 @@ fn scenario(wanted: &str) -> io::Result<Scenario> {
         )));
     }
     let text = std::fs::read_to_string(wanted)?;
+    // JSON is YAML too.
     serde_yaml::from_str(&text).map_err(|error| io::Error::other(format!("{wanted}: {error}")))
 }
 

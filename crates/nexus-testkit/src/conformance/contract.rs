@@ -86,6 +86,7 @@ fn order(events: &[EventEnvelope]) -> Verdict {
             })?;
         }
     }
+    // A turn may be queued or wait before it starts.
     let first = events
         .iter()
         .find(|envelope| !matches!(envelope.event, TurnEvent::Queued(_) | TurnEvent::Waiting(_)));
@@ -253,6 +254,7 @@ fn secrecy(observed: &Observed) -> Verdict {
         Err(error) => format!("{error} {error:?} {}", written(&error.report())),
     });
     let holds = |text: &str| observed.secrets.iter().any(|secret| text.contains(secret));
+    // A secret that arrives in several deltas is in no single event.
     ensure(!holds(&text) && !holds(&in_pieces(&observed.events)), "no secret comes back", || {
         "the credential is in an event or the outcome".into()
     })?;

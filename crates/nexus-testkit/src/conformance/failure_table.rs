@@ -83,6 +83,7 @@ impl FailureRow {
     /// When the data of this crate is broken.
     pub fn all() -> Vec<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // The moment depends on the time of the test, so the file has a placeholder.
         let rows = ROWS.replace(IN_AN_HOUR, &(now.as_secs() + 3_600).to_string());
         serde_json::from_str(&rows).unwrap_or_else(|error| panic!("failures.json: {error}"))
     }
@@ -154,6 +155,7 @@ pub async fn observe(subject: &dyn Subject, column: &str) -> Observed {
             None => Some(row.observe(subject).await),
         }
     });
+    // In the order of the rows, because the results are paired with them.
     stream::iter(tries).buffered(AT_ONCE).collect().await
 }
 

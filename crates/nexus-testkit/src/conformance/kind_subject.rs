@@ -82,9 +82,11 @@ impl Builder<'_> {
 
     /// Builds the backend against a simulator that speaks `dialect`, or against a port that refuses.
     pub(super) fn before_sim(mut self, dialect: Dialect, weather: Weather) -> Result<Stage, StageError> {
+        // Runs behind a refused port too, as the witness of calls that must not arrive.
         let sim = Arc::new(Sim::start(dialect, weather.script)?);
         if weather.line == Line::Refused {
             let port = RefusedPort::bind()?;
+            // Only the root changes, because the path depends on the dialect.
             self.set("base_url", sim.base_url().replacen(&sim.root_url(), &port.root_url(), 1));
             return Ok(Stage::new(self.build()?, sim).keeping(port));
         }

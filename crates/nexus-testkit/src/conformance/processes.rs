@@ -118,9 +118,11 @@ impl Shared {
             }
             let argv = fs::read(format!("/proc/{}/cmdline", status.process.pid)).unwrap_or_default();
             let sight = seen.entry(status.process).or_default();
+            // A program may rewrite its arguments, so a secret may be in one version only.
             if !contains(&sight.argv, &argv) {
                 sight.argv.extend_from_slice(&argv);
             }
+            // A process that has ended shows no environment, and the earlier one counts.
             if !environment.is_empty() {
                 sight.environment = environment;
             }
@@ -183,6 +185,7 @@ fn status(pid: u32) -> Option<Status> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<_> = fields.split_whitespace().collect();
     Some(Status {
+        // The page counts from one, and two of its fields come before the parenthesis: this is its field 22.
         process: Process { pid, start: fields.get(19)?.parse().ok()? },
         parent: fields.get(1)?.parse().ok()?,
         state: fields.first()?.chars().next()?,

@@ -282,6 +282,7 @@ impl<'t> Staged<'t> {
                 in_time.map_err(|_elapsed| self.overdue(&seen))?;
             }
         }
+        // Counted before the drop, so that a call after it is noticed.
         let model_calls = self.model_calls().len();
         let began = Instant::now();
         drop(turn);

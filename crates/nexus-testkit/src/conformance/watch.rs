@@ -63,6 +63,7 @@ impl EventSink for PacedSink {
     }
 
     fn accept(&mut self, event: EventEnvelope) {
+        // The next event waits for the full time again.
         self.rest = None;
         self.seen.lock().push(event);
     }

@@ -62,6 +62,7 @@ pub async fn attack(
     if let (None, Err(error)) = (&attack.fault, &result) {
         attack.fault = Some(format!("the turn failed: {error}"));
     }
+    // A change outside is worse than any other fault, so it replaces that.
     if !site.is_untouched() {
         attack.fault = Some("something outside of the working directory was changed".to_owned());
     }
@@ -98,6 +99,7 @@ fn from_output(site: &EscapeSite, output: Option<String>) -> Attack {
 /// end only in that output, not in the prompt or in the script.
 fn from_calls(site: &EscapeSite, sim: &Sim) -> Attack {
     let told = format!("{:?}", sim.main_calls());
+    // `Debug` escapes a line end once, and a text that is JSON itself has escaped it before.
     let is_shown = told.contains("canary\\n") || told.contains("canary\\\\n");
     Attack {
         attempts: seen_attempts(&told),

@@ -212,6 +212,7 @@ impl Claude {
             }
             429 => {
                 let is_subscriber = is_subscriber(stage.given());
+                // Only subscribers get a report of their window. With an API key, the same status is an ordinary error.
                 if let Some(limit) = fault.limit.as_ref().filter(|_| is_subscriber) {
                     let status = match limit.standing {
                         Standing::Allowed => "allowed",
@@ -222,6 +223,7 @@ impl Claude {
                     return self.give_up(failure("rate_limit", "You've hit your session limit".to_owned()));
                 }
                 let failure = failure("rate_limit", format!("API Error: Request rejected (429) · {message}"));
+                // The program does not repeat a call whose limit lasts longer than its patience.
                 let is_final = is_subscriber
                     || fault.should_retry == Some(false)
                     || fault.retry_after.is_some_and(|seconds| seconds > PATIENCE_SECONDS);
@@ -238,10 +240,12 @@ impl Claude {
 
     /// Reacts to a stream that broke off: it is repeated without streaming, unless a block of it was complete.
     fn broken(&mut self, tries: u32, stage: &mut Stage) -> AfterFault {
+        // A repetition would show the finished block a second time.
         if self.wire.has_confirmed() {
             let sentence = "API Error: Connection closed mid-response. The response above may be incomplete.";
             return self.give_up(Failure::new(None, "server_error", sentence));
         }
+        // From now on the program calls without streaming, and does not report that to the host.
         self.is_streamless = true;
         if tries == 1 {
             return AfterFault::AskAgain(Duration::ZERO);
@@ -264,6 +268,7 @@ impl Claude {
                 return self.give_up(Failure { stop_reason: "refusal", ..failure });
             }
         };
+        // The real program asks the model to continue a few times before it reports the limit.
         if tries <= CONTINUATIONS {
             self.wire.nudge("Output token limit hit. Resume directly.", stage);
             return AfterFault::AskAgain(Duration::ZERO);
@@ -295,6 +300,7 @@ impl Imitation for Claude {
             Exit::code(1)
         })?;
         let ask = self.wait_to_be_asked(stage).ok_or(Exit::code(0))?;
+        // The real program reports a missing login only when a turn begins, as an ordinary result.
         if account(&given)["apiKeySource"].is_null() && account(&given)["tokenSource"] == "none" {
             let failure = Failure::new(None, "authentication_failed", "Not logged in · Please run /login");
             self.failure = Some(failure);
@@ -374,6 +380,7 @@ impl Imitation for Claude {
             Moment::ToolBegins { .. } => self.is_tool_running = true,
             Moment::ToolEnds { id, call, answer, is_denied } => {
                 self.is_tool_running = false;
+                // A tool that does not exist is an error of the model, not a denied permission.
                 if *is_denied && !self.session.sandbox().is_missing(call, &self.servers) {
                     self.record.deny(id, &tool_name(call), &tool_input(call));
                 }
@@ -425,14 +432,17 @@ impl Imitation for Claude {
                 if line["type"] == "user" {
                     self.queued.push_back((line["uuid"].clone(), line["message"]["content"].clone()));
                 }
+                // A program that hangs also ignores the request to stop. Tests of the kill need this.
                 if line["request"]["subtype"] != "interrupt" || stage.ignores_signals() {
                     return Reaction::GoOn;
                 }
                 self.control(&line, stage);
                 Reaction::Interrupt { ends_tools: true }
             }
+            // The real program completes the running turn after its input has ended.
             Heard::EndOfInput => Reaction::GoOn,
             Heard::Signal(_) if stage.ignores_signals() => Reaction::GoOn,
+            // SIGINT ends the turn like the control request. Other signals kill the program.
             Heard::Signal(2) => Reaction::Interrupt { ends_tools: true },
             Heard::Signal(number) => Reaction::Die(*number),
         }
@@ -442,6 +452,7 @@ impl Imitation for Claude {
         if ending == Ending::Answered
             && self.schema.is_some()
             && self.structured.is_none()
+            // One reminder only: a model that ignores it ends the turn without a structured answer.
             && !self.was_nudged
         {
             self.was_nudged = true;
@@ -450,6 +461,7 @@ impl Imitation for Claude {
         }
         let code = self.finish(ending, stage);
         self.history.assistant_texts.push(self.last_text.clone());
+        // Store the conversation after every turn, so that a later process can resume it.
         self.session.keep(&self.history, stage.given());
         match self.wait_to_be_asked(stage) {
             Some(ask) => Next::Turn(Box::new(ask)),

@@ -116,6 +116,7 @@ impl Codex {
     }
 
     fn thread_opened(&mut self, id: &Value, params: &Value, stage: &mut Stage) {
+        // Set the id first: the notifications about the servers already name the thread.
         self.wire.thread.clone_from(&self.session.id);
         self.servers = ThreadServers::connect(&self.config.whole, stage.given(), stage);
         self.servers.announce(&self.wire, stage);
@@ -141,6 +142,7 @@ impl Codex {
         let input = params["input"].as_array().cloned().unwrap_or_default();
         let texts: Vec<_> = input.iter().filter_map(|block| block["text"].as_str()).collect();
         let chars: usize = texts.iter().map(|text| text.chars().count()).sum();
+        // The real program counts characters, not bytes.
         if chars > MAX_CHARS {
             let message = format!("Input exceeds the maximum length of {MAX_CHARS} characters.");
             let data = json!({ "input_error_code": "input_too_large", "max_chars": MAX_CHARS });
@@ -184,6 +186,7 @@ impl Codex {
         let status = info.as_object().and_then(|info| info.values().next()?.get("httpStatusCode").cloned());
         let info = json!({ "responseStreamDisconnected": { "httpStatusCode": status } });
         let notice = format!("Reconnecting... {tries}/{most}");
+        // The exponent is bounded: the wait would overflow after many attempts.
         let wait = wait.max(FIRST_WAIT * 2_u32.saturating_pow(tries.min(6)));
         if stage.given().variable("RUST_LOG").is_some_and(|level| level.contains("responses_retry=warn")) {
             stage.error(&format!(
@@ -225,6 +228,7 @@ impl Codex {
             (400, _) if fault.body.is_some() => {
                 self.give_up(fault.body.as_deref().unwrap_or_default(), &json!("other"))
             }
+            // With a body of its own, the error names the whole response. Backends search it for the model.
             (404, _) if fault.body.is_some() => {
                 let body = fault.body.as_deref().unwrap_or_default();
                 let url = "http://127.0.0.1/v1/responses";
@@ -236,6 +240,7 @@ impl Codex {
                 self.give_up(&body.to_string(), &json!("other"))
             }
             (404, _) => self.give_up(words, &json!("modelNotFound")),
+            // Codex repeats a 429 only if the response names a time.
             (429, Some(_)) if tries <= self.config.stream_retries => {
                 self.repeat(tries, wait, &message, &info, stage)
             }
@@ -393,6 +398,7 @@ impl Imitation for Codex {
         match heard {
             Heard::Line(line) => {
                 let line: Value = serde_json::from_str(line).unwrap_or_default();
+                // Input for another turn is ignored: the turn that the client means may have ended.
                 if line["method"] == "turn/steer" && line["params"]["expectedTurnId"] == self.wire.turn {
                     let params = &line["params"];
                     self.steered.push((params["clientUserMessageId"].clone(), params["input"].clone()));
@@ -406,6 +412,7 @@ impl Imitation for Codex {
             }
             Heard::EndOfInput if stage.ignores_signals() => Reaction::GoOn,
             Heard::EndOfInput => {
+                // The end of input ends the whole program, because no client is left that could start a turn.
                 self.input_is_over = true;
                 Reaction::Interrupt { ends_tools: true }
             }

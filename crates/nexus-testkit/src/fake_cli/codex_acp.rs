@@ -57,6 +57,7 @@ impl CodexAcp {
                 }
                 _ => json!({}),
             };
+            // A message without an id is a notification, which has no response.
             if !line["id"].is_null() {
                 stage.line(&json!({ "jsonrpc": "2.0", "id": line["id"], "result": result }));
             }

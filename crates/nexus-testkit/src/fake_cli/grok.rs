@@ -182,6 +182,7 @@ impl Grok {
         stage: &mut Stage,
     ) {
         self.model_calls += 1;
+        // A complete response also lists the tools, so the late list is not due any more.
         self.lists_late = false;
         self.show_tools(stage);
         match usage {
@@ -189,6 +190,7 @@ impl Grok {
                 let tokens = Tokens::of(usage);
                 self.usage = Some(self.usage.unwrap_or_default().plus(tokens));
                 self.cost_ticks = match (self.cost_ticks, usage.cost_ticks) {
+                    // Stay without a cost if no call had one: a sum of zero would mean that the turn was free.
                     (None, None) => None,
                     (before, now) => Some(before.unwrap_or(0) + now.unwrap_or(0)),
                 };
@@ -327,6 +329,7 @@ impl Imitation for Grok {
             }
             Moment::ToolBegins { id, call } => self.show_call(id, call, stage),
             Moment::ToolEnds { id, call, answer, is_denied } => {
+                // A denied call has no beginning of its own, so show it before its result.
                 if *is_denied {
                     self.show_call(id, call, stage);
                 }
@@ -339,6 +342,7 @@ impl Imitation for Grok {
     fn trouble(&mut self, trouble: &Trouble<'_>, tries: u32, _stage: &mut Stage) -> AfterFault {
         let (message, most_tries) = match trouble {
             Trouble::Refused => (sentence::unreachable(), TRIES),
+            // The program repeats an empty response once, and other failures twice.
             Trouble::Empty => (sentence::EMPTY.to_owned(), 2),
             Trouble::BadEnd(Finish::Refusal | Finish::ContentFilter) => {
                 self.end = End::Refusal;
@@ -363,6 +367,7 @@ impl Imitation for Grok {
     }
 
     fn close(&mut self, ending: Ending, stage: &mut Stage) -> Next {
+        // A failure without an error of the model is the limit on turns.
         if ending == Ending::Failed && matches!(self.end, End::Answer) {
             self.end = End::MaxTurns;
         }

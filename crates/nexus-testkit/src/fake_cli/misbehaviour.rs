@@ -118,6 +118,7 @@ fn huge_line(bytes: u64, stage: &mut Stage) {
     stage.write(head);
     let mut left = bytes.saturating_sub((head.len() + tail.len()) as u64);
     while left > 0 {
+        // Write in pieces, so that a line of any size needs little memory.
         let piece = filler.get(..usize::try_from(left).unwrap_or(usize::MAX)).unwrap_or(&filler);
         stage.write(piece);
         left -= piece.len() as u64;
@@ -137,6 +138,7 @@ fn start_lingerer(how: &[&str], pipe: fn() -> Stdio, waits: bool) {
 
 fn lingerer(how: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap_or_default());
+    // `main` recognises the grandchild by the name it was called by, like every role of this program.
     command.arg0(LINGERER).args(how).stdin(Stdio::null());
     command
 }
@@ -161,6 +163,7 @@ fn leave_a_deaf_child() -> ! {
     let _ = rustix::process::setsid();
     match lingerer(&["deaf"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn() {
         Ok(mut child) => {
+            // Wait until the child ignores signals. Otherwise it could be killed in its first moments.
             let mut word = [0; 4];
             if let Some(stdout) = &mut child.stdout {
                 // An error means that the child has ended. Then the test that looks for it fails.

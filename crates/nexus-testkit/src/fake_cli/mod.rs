@@ -113,9 +113,11 @@ struct Role {
 }
 
 fn perform_if(role_of: impl FnOnce(&str) -> Option<Role>) {
+    // The name of the call decides, because `current_exe` would resolve the link.
     let Some(name) = std::env::args_os().next() else { return };
     let name = PathBuf::from(name);
     let Some(file_name) = name.file_name().and_then(OsStr::to_str) else { return };
+    // Check the helpers before the vendors: they are the same program under other names.
     if file_name == tool::LEADER {
         tool::lead_a_session();
     }

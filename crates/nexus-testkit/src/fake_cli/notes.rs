@@ -109,6 +109,7 @@ impl Notes {
         let folder = self.folder.join("invocations");
         let read = |path: PathBuf| {
             let given = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+            // A fake that has read nothing yet has no such file.
             let stdin = fs::read(path.with_extension("stdin")).unwrap_or_default();
             Some(Invocation { given, stdin })
         };
@@ -120,6 +121,7 @@ impl Notes {
         let folder = self.folder.join("places").join(key);
         fs::create_dir_all(&folder)?;
         for place in 0_usize.. {
+            // Creating a file is atomic, so it serves as a counter between processes.
             match fs::File::create_new(folder.join(place.to_string())) {
                 Ok(_) => return Ok(place),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -153,6 +155,7 @@ impl Notes {
 /// A file name that sorts by time.
 fn unique_name() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // A fixed width lets the names sort by time as text.
     format!("{:024}-{}", now.as_nanos(), std::process::id())
 }
 

@@ -39,11 +39,13 @@ pub(super) fn perform(version_line: &str, imitation: Option<Box<dyn Imitation>>,
         }
     };
     let given = Given::of_this_process();
+    // Answer before anything is noted: probes for the version are not calls that tests count.
     if given.arguments.get(1).is_some_and(|word| matches!(word.as_str(), "--version" | "-V" | "-v")) {
         println!("{}", script.version_line.as_deref().unwrap_or(version_line));
         return 0;
     }
     let notes = Notes::beside(link);
+    // Note the call before any misbehaviour, so that a test also sees a fake that dies at once.
     let stdin_notes = match notes.invocation(&given) {
         Ok(path) => Some(path),
         Err(error) => {
@@ -68,6 +70,7 @@ pub(super) fn perform(version_line: &str, imitation: Option<Box<dyn Imitation>>,
     };
     misbehaviour::end(stage.misbehaviour());
     match end {
+        // A missing last line with a good exit code is the case that a backend must not take for success.
         End::Code(_) if stage.misbehaviour().contains(&misbehaviour::Misbehaviour::NoLastLine) => 0,
         End::Code(code) => code,
         End::Signal(number) => stage.die_by(number),
@@ -141,6 +144,7 @@ impl Play<'_> {
         loop {
             match self.ask(call, conversation, tries) {
                 Err(stop) => return stop,
+                // Only consecutive failures count. A complete message starts the count again.
                 Ok(Said::AskAgain) => tries += 1,
                 Ok(Said::Answer(text)) => {
                     call.assistant_texts.push(text);
@@ -183,6 +187,7 @@ impl Play<'_> {
             (Count::Conversation, Some(conversation)) => format!("{rule:?}-{conversation}"),
             _ => format!("{rule:?}"),
         };
+        // Files count the calls, because each turn of a test may be another process.
         let place = self.notes.model_call(call).and_then(|()| self.notes.next_place(&key));
         let reply = match place {
             Ok(place) => self.scenario.reply(rule, place),
@@ -296,6 +301,7 @@ impl Play<'_> {
         loop {
             while let Some(((_, call), _)) = waiting.peek() {
                 let is_alone = self.imitation.runs_alone(call);
+                // A call that runs alone waits for the others, and they wait for it.
                 if !running.is_empty() && (is_alone || running.iter().any(|other| other.is_alone)) {
                     break;
                 }
@@ -315,6 +321,7 @@ impl Play<'_> {
             if running.is_empty() && waiting.peek().is_none() {
                 break;
             }
+            // A finished call may let the next one begin, so look again without a pause.
             if running.len() < before {
                 continue;
             }
@@ -349,6 +356,7 @@ impl Play<'_> {
 
     fn stall(&mut self) -> Result<Said, Stop> {
         loop {
+            // Each pause also hears input and signals, so a stalled turn can still be stopped.
             self.pause(Duration::from_secs(1))?;
         }
     }

@@ -72,6 +72,7 @@ impl Replay {
         let times = run.get("line_ms").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let mut at_ms = 0;
         let chunk = |(index, line): (usize, &str)| {
+            // A line without a time belongs to the line before.
             at_ms = times.get(index).and_then(Value::as_u64).unwrap_or(at_ms);
             Chunk { at_ms, text: line.to_owned() }
         };
@@ -144,6 +145,7 @@ impl Replay {
         for chunk in &self.stdout {
             let gap = chunk.at_ms.saturating_sub(now);
             now = chunk.at_ms;
+            // A scale that is negative or not a number gives no pause.
             let gap = Duration::try_from_secs_f64(gap as f64 * self.time_scale / 1000.0).unwrap_or_default();
             if !gap.is_zero() {
                 std::thread::sleep(gap);

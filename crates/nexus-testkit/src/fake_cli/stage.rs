@@ -125,6 +125,7 @@ impl Stage {
             if self.input_is_over {
                 break None;
             }
+            // The bound has no meaning: the loop waits again until input or a signal arrives.
             match self.hear(Duration::from_secs(1)) {
                 Some(Heard::Line(line)) => break Some(line),
                 Some(Heard::EndOfInput) => break None,
@@ -187,6 +188,7 @@ impl Stage {
     fn but_the_last_line(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.held_back.extend_from_slice(bytes);
         let end = self.held_back.strip_suffix(b"\n").unwrap_or(&self.held_back);
+        // Ignore a line end at the very end: it belongs to the last line, which is held back.
         let last = end.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let held = self.held_back.split_off(last);
         std::mem::replace(&mut self.held_back, held)
@@ -206,6 +208,7 @@ fn read_input(sender: &Sender<Heard>, notes: Option<PathBuf>) {
     let mut input = BufReader::new(io::stdin().lock());
     loop {
         let mut line = Vec::new();
+        // Read bytes, not text: a host may send invalid UTF-8, and the notes must show it.
         match input.by_ref().read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => break,
             Ok(_) => {}
@@ -225,6 +228,7 @@ fn read_input(sender: &Sender<Heard>, notes: Option<PathBuf>) {
 
 /// Handles SIGINT, SIGTERM and SIGHUP from now on, so that they do not kill this process.
 fn listen_to_signals(sender: Sender<Heard>) {
+    // Wait until the handlers exist. A signal before that would kill the process.
     let (ready, is_ready) = channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();

@@ -73,6 +73,7 @@ impl Tool {
             Ok(None) => return None,
             Err(error) => return Some(Err(error.to_string()).into()),
         };
+        // Joining consumes the handle, so put another one in its place.
         let placeholder = std::thread::spawn(String::new);
         let text = std::mem::replace(output, placeholder).join().unwrap_or_default();
         let answer = if status.success() { Ok(text) } else { Err(format!("{text}\n{status}")) };
@@ -95,6 +96,7 @@ impl Tool {
 
 fn shell(command: &str) -> std::io::Result<Tool> {
     let mut leader = Command::new(std::env::current_exe()?);
+    // The vendors' programs run commands in a session of their own, so killing the program's group does not reach them.
     leader.arg0(LEADER).args(["/bin/sh", "-c"]).arg(format!("exec 2>&1; {command}"));
     for name in HIDDEN {
         leader.env_remove(name);

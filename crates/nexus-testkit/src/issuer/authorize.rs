@@ -32,6 +32,7 @@ pub(super) fn answer(state: &mut State, method: &str, path: &str, asked: &Fields
     if let Some(words) = unregistered(state, client_id, asked) {
         return way_back(back, asked, &[("error", "invalid_request"), ("error_description", words)]);
     }
+    // The checks above apply to the page and to its form, so a form cannot skip them.
     if method == "GET" {
         return Reply::html(200, page::agree(path, asked));
     }
@@ -99,6 +100,7 @@ fn may_return_to(state: &State, uri: &str) -> bool {
         return state.rules.redirect_uris.iter().any(|known| known == uri);
     }
     let Ok(uri) = Url::parse(uri) else { return false };
+    // Any port is permitted, because a program listens on a free one: RFC 8252, 7.3.
     let loopback = match uri.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),

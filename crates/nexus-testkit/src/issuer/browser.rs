@@ -82,6 +82,7 @@ impl Browser {
         let (browser, url) = (self.clone(), url.to_owned());
         Visit::begin(async move {
             let url = parse(&url)?;
+            // The form of the page has the parameters of its URL, so the page need not be opened.
             let (path, form) = decision(&url, "approve");
             let response = browser.request(&path, Some(&form)).await?;
             Ok(location(&path, &response)
@@ -118,6 +119,7 @@ impl Browser {
         Visit::begin(async move {
             let url = parse(&url)?;
             let page = browser.follow(url.clone(), None).await?;
+            // An error page, or a page after a redirect, has no form to answer.
             if page.status != 200 || page.url != url.as_str() {
                 return Ok(page);
             }
@@ -152,6 +154,7 @@ impl Browser {
         // If the connection fails, the request below returns the error.
         tokio::spawn(connection);
         let target = url.as_str().strip_prefix(&url.origin().ascii_serialization()).unwrap_or("/");
+        // A browser never sends a fragment.
         let target = target.split('#').next().unwrap_or("/");
         let authority = url.origin().ascii_serialization().replace("http://", "");
         let mut request = Request::builder()
@@ -203,6 +206,7 @@ fn decision(url: &Url, answer: &str) -> (Url, String) {
         .append_pair("decision", answer)
         .finish();
     let mut path = url.clone();
+    // The form already has the parameters of the query.
     path.set_query(None);
     (path, form)
 }

@@ -64,6 +64,7 @@ pub(super) fn decide(state: &mut State, method: &str, path: &str, asked: &Fields
         return Reply::html(200, page::device(path, user_code));
     }
     let life = state.rules.device_code_life;
+    // A decision is final, so a device that already has one is not found.
     let waiting = state.devices.iter_mut().find(|device| {
         device.user_code == user_code && device.decision.is_none() && device.made_at.elapsed() < life
     });
@@ -105,6 +106,7 @@ fn stand(state: &mut State, device_code: &str, user_code: Option<&str>) -> Stand
     // Tolerates a timer that fires slightly early.
     let tolerance = interval / 20;
     let too_fast = device.asked_at.is_some_and(|before| before.elapsed() + tolerance < interval);
+    // A poll that comes too soon counts as well, so a device that never waits gets no answer.
     device.asked_at = Some(Instant::now());
     match device.decision {
         _ if too_fast => Stand::TooFast,
@@ -133,6 +135,7 @@ pub(super) fn poll(state: &mut State, manner: Manner, asked: &Fields) -> Result<
             let refusal = Reply::refusal(manner, "authorization_pending", "nobody has agreed yet");
             Err(Box::new(refusal.with_outcome(Outcome::Pending)))
         }
+        // The code is used up all the same.
         Stand::Approved { client_id: other, .. } if other != client_id => {
             no("invalid_grant", "the code is another client's")
         }

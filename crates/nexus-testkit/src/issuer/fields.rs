@@ -15,6 +15,7 @@ impl Fields {
 
     /// Reads a JSON object. Members that are not strings are written as JSON.
     pub(super) fn from_json(text: &[u8]) -> Self {
+        // Other text has no parameters, so the endpoint misses the required ones and refuses the request.
         let Ok(Value::Object(members)) = serde_json::from_slice(text) else { return Self::default() };
         let text = |value: Value| match value {
             Value::String(text) => text,

@@ -33,6 +33,7 @@ impl Signer {
     /// The public key, as RFC 7517 has it.
     pub(super) fn keys(&self) -> Value {
         let point = self.0.public_key().as_ref();
+        // The first byte of the point only says that it is not compressed.
         let part = |range: std::ops::Range<usize>| base64url(point.get(range).unwrap_or_default());
         json!({ "keys": [{
             "kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": KEY_ID, "x": part(1..33), "y": part(33..65),

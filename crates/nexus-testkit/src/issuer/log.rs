@@ -105,6 +105,7 @@ impl Log {
         let number = asked.len();
         request.number = number;
         asked.push(request);
+        // A waiter takes this lock as soon as it wakes.
         drop(asked);
         self.changed();
         number

@@ -96,6 +96,7 @@ impl Issuer {
     fn serve(builder: IssuerBuilder) -> io::Result<Self> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, builder.port));
         let (listener, address) = running::bind(address)?;
+        // The URL contains the port, which is known only after the bind.
         let core = Arc::new(Core::new(format!("http://{address}"), builder));
         let running = Running::start(Arc::clone(&core), listener)?;
         Ok(Self { core, running })
@@ -198,6 +199,7 @@ impl Issuer {
                 }
             }
         };
+        // The condition may become true at the moment in which the time ends.
         tokio::time::timeout(timeout, waiting).await.is_ok() || ready(self)
     }
 

@@ -171,6 +171,7 @@ impl Arrival {
 pub(super) async fn respond(core: Arc<Core>, request: Request<Incoming>) -> Result<Response<Body>, Broken> {
     let arrival = Arrival::read(request).await?;
     let kind = arrival.kind();
+    // Logged before any fault, so that a request without an answer is counted too.
     let number = core.log.add(arrival.entry(kind));
     let fault = core.state().next_fault(kind);
     if let Some(fault) = &fault
@@ -189,6 +190,7 @@ pub(super) async fn respond(core: Arc<Core>, request: Request<Incoming>) -> Resu
         return send(reply.status, &reply, whole(reply.body.clone()));
     }
 
+    // The outcome is noted before the answer leaves. So a client that has its answer also finds it in the log.
     let reply = core.answer(&arrival, fault.as_ref());
     core.log.note(number, |asked| {
         asked.outcome = reply.outcome.clone();
@@ -228,6 +230,7 @@ fn before(fault: &Fault, manner: Manner) -> Option<Early> {
         Fault::Redirect { location } => Early::Reply(Reply::redirect(location)),
         Fault::Hang => Early::Hang,
         Fault::CutBefore => Early::Cut,
+        // The other faults come after the request is performed.
         _ => return None,
     })
 }
@@ -284,6 +287,7 @@ fn torn(body: &str) -> Body {
 }
 
 fn padded(body: String, bytes: u64) -> Body {
+    // Sent in pieces, so that a huge answer needs little memory.
     const PIECE: &[u8] = &[b' '; 1 << 16];
     let lengths = stream::unfold(bytes, |left| async move {
         let next = left.min(PIECE.len() as u64);
@@ -298,6 +302,7 @@ fn send(status: u16, reply: &Reply, body: Body) -> Result<Response<Body>, Broken
     let mut head = Response::builder()
         .status(status)
         .header("content-type", reply.content_type)
+        // Required for answers with tokens: RFC 6749, 5.1.
         .header("cache-control", "no-store");
     if let Some(location) = &reply.location {
         head = head.header("location", location);

@@ -105,6 +105,7 @@ impl State {
     /// Takes the planned fault for the next request of `kind`.
     pub(super) fn next_fault(&mut self, kind: RequestKind) -> Option<Fault> {
         let planned = self.faults.get_mut(&kind)?;
+        // A fault that was used up by the last request is still the first.
         planned.retain(|(_, left)| *left != Some(0));
         let (fault, left) = planned.front_mut()?;
         if let Some(left) = left {
@@ -161,6 +162,7 @@ impl State {
         };
         let (client_id, generation) = (login.client_id.clone(), login.generation);
         let (nonce, oauth_scope) = (login.nonce.clone(), login.oauth_scope.clone());
+        // The answer names whole seconds, and the token must not be good for longer.
         let life = Duration::from_secs(self.rules.access_token_life.as_secs());
         let write = |claims: &Map<String, Value>| match fault {
             Some(Fault::UnsignedTokens) => without_signature(claims),
@@ -242,6 +244,7 @@ impl State {
         if login.resource.is_some() && login.resource.as_deref() != resource {
             return Err(Bad::Elsewhere);
         }
+        // Checked before the end of the login, so that each further use is reported as a reuse too.
         if self.spent.contains(token) {
             login.over = true;
             return Err(Bad::Reused);

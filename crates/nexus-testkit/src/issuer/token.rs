@@ -76,6 +76,7 @@ fn redeem(state: &mut State, url: &str, manner: Manner, asked: &Fields, fault: O
     let (client_id, oauth_scope) = (code.client_id.clone(), code.oauth_scope.clone());
     let (nonce, resource) = (code.nonce.clone(), code.resource.clone());
     let family = state.begin(&client_id, &oauth_scope, nonce, resource);
+    // Only now, because a request that fails one of the checks above does not use up the code.
     if let Some(code) = asked.value("code").and_then(|code| state.codes.get_mut(code)) {
         code.redeemed = Some(family);
     }
@@ -89,6 +90,7 @@ fn refresh(state: &mut State, url: &str, manner: Manner, asked: &Fields, fault: 
     let kept = matches!(fault, Some(Fault::NoRotation | Fault::NoRefreshToken));
     let refuse = |openai: &str, words: &str| {
         let code = match manner {
+            // RFC 6749 has one code for all of them.
             Manner::Standard => "invalid_grant",
             Manner::OpenAi => openai,
         };

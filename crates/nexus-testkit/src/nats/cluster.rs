@@ -26,6 +26,7 @@ impl NatsCluster {
     /// Starts three servers with a configuration file of this text, as [`NatsServer::with_config`] does.
     pub async fn with_config(text: &str) -> Self {
         let program = program(NATS_PROGRAM);
+        // All ports are chosen before the first start, because each server is given the routes to all.
         let routes: [String; CLUSTER_SIZE] =
             std::array::from_fn(|_| format!("nats://127.0.0.1:{}", free_port()));
         let servers = std::array::from_fn(|index| {
@@ -34,6 +35,7 @@ impl NatsCluster {
                 ["--cluster_name", "tests", "--cluster", &routes[index], "--routes", &routes.join(",")]
                     .map(OsString::from),
             );
+            // No server is ready before a majority runs, so all are started before the first wait.
             server.launch();
             server
         });
@@ -123,5 +125,6 @@ impl NatsCluster {
 /// True for the state of the leader, once all others are current.
 fn knows_all(state: &Value, name: &str) -> bool {
     let current = state["replicas"].as_array().into_iter().flatten().filter(|peer| peer["current"] == true);
+    // A server does not count itself as a replica.
     state["leader"] == name && current.count() == CLUSTER_SIZE - 1
 }

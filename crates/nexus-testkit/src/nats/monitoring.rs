@@ -35,6 +35,7 @@ impl NatsMonitoring {
     async fn request(self, path: &str) -> Option<String> {
         let exchange = async {
             let mut connection = TcpStream::connect(self.0).await?;
+            // With HTTP/1.0 the server closes the connection after its answer, so the answer ends with the stream.
             connection.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
             let mut answer = String::new();
             connection.read_to_string(&mut answer).await?;

@@ -189,6 +189,7 @@ impl NatsServer {
     pub fn kill(&self) {
         if let Some(mut child) = self.child().take() {
             child.kill().expect("the server is killed");
+            // The ports and the store are free only after the end.
             child.wait().expect("the server has ended");
         }
     }
@@ -206,6 +207,7 @@ impl NatsServer {
 
     /// Starts the process and waits for nothing.
     pub fn launch(&self) {
+        // A test may ask for the lines of an earlier start.
         let log = OpenOptions::new().create(true).append(true).open(self.folder.path().join(LOG));
         let mut command = command(&self.program);
         command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("a log"));
@@ -217,6 +219,7 @@ impl NatsServer {
     pub async fn ready(&self) {
         let began = Instant::now();
         while !self.monitoring.is_healthy().await {
+            // A server that has ended is never ready, so the test fails at once and shows the log.
             let ended = match &mut *self.child() {
                 Some(child) => child.try_wait().expect("the state of the server").is_some(),
                 None => true,

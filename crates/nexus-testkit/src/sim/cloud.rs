@@ -41,12 +41,14 @@ impl CloudCall {
                 _ => return None,
             },
         };
+        // Bedrock's model ids contain colons, which clients escape in the path.
         Some(Self { cloud, model: decoded(model), stream })
     }
 
     /// Returns the refusal of a body that the cloud is known to refuse.
     pub(super) fn fault(&self, body: &Value) -> Option<String> {
         let has = |name: &str| body.get(name).is_some();
+        // Both clouds take these two from the address, so a field of this name is extra in the body.
         let extra = ["model", "stream"].into_iter().find(|name| has(name));
         let version = match self.cloud {
             Cloud::Bedrock => "bedrock-2023-05-31",
@@ -99,6 +101,7 @@ pub(super) fn framed(mut answer: Answer) -> Answer {
     for step in std::mem::take(&mut answer.steps) {
         match step {
             Step::Send(bytes) => {
+                // A step may end in the middle of an event, so collect the bytes until the event is complete.
                 text.extend_from_slice(&bytes);
                 while let Some(end) = text.windows(2).position(|pair| pair == b"\n\n") {
                     let event: Vec<u8> = text.drain(..end + 2).collect();
@@ -130,10 +133,12 @@ pub(super) fn framed(mut answer: Answer) -> Answer {
 /// Returns the message of one server-sent event.
 fn frame_of(event: &[u8]) -> Bytes {
     let text = String::from_utf8_lossy(event);
+    // The name of the event is lost in a frame: Bedrock sends only the data, which repeats the type.
     let mut data = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim_start);
     let data = data.next().unwrap_or_default();
     let value: Value = serde_json::from_str(data).unwrap_or_default();
     let content = (":content-type", "application/json");
+    // Bedrock reports an error in the stream by the headers of a frame, not as an event of the API.
     if value["type"] == "error" {
         let kind = match value["error"]["type"].as_str() {
             Some("rate_limit_error") => "throttlingException",
@@ -158,13 +163,16 @@ fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Bytes {
     for (name, value) in headers {
         head.push(name.len() as u8);
         head.extend_from_slice(name.as_bytes());
+        // Type 7 is a string, whose length has two bytes.
         head.push(7);
         head.extend_from_slice(&(value.len() as u16).to_be_bytes());
         head.extend_from_slice(value.as_bytes());
     }
+    // The 16 bytes are two lengths and two checksums. Both lengths are big-endian.
     let total = (head.len() + payload.len() + 16) as u32;
     let mut frame = total.to_be_bytes().to_vec();
     frame.extend_from_slice(&(head.len() as u32).to_be_bytes());
+    // The first checksum covers the lengths alone, so that a client can check them before it reads on.
     frame.extend_from_slice(&crc32fast::hash(&frame).to_be_bytes());
     frame.extend_from_slice(&head);
     frame.extend_from_slice(payload);
@@ -185,6 +193,7 @@ pub(super) fn refused(mut answer: Answer) -> Answer {
         _ => "InternalServerException",
     };
     answer.status = match answer.status {
+        // Bedrock rejects credentials with 403, and has no 529.
         401 => 403,
         529 => 503,
         status => status,
@@ -195,6 +204,7 @@ pub(super) fn refused(mut answer: Answer) -> Answer {
     });
     if let Some(message) = body.and_then(|body| body.pointer("/error/message").cloned()) {
         let body = Bytes::from(json!({ "message": message }).to_string());
+        // The new body has another length.
         answer.headers.retain(|(name, _)| name != "content-length");
         answer = answer.header("content-length", body.len());
         answer.steps = [Step::Send(body)].into();

@@ -168,6 +168,7 @@ pub(super) fn list_at<'a>(value: &'a Value, key: &str) -> &'a [Value] {
 pub(super) fn content_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
+        // Parts without a text, such as images, are items of their own.
         Value::Array(parts) => parts
             .iter()
             .filter_map(|part| part.get("text").and_then(Value::as_str))

@@ -221,6 +221,7 @@ impl StatusFault {
     /// Headers on the retry: its time, and its permission.
     pub(super) fn retry_headers(&self) -> Vec<(String, String)> {
         let wait = self.retry_after.map(|seconds| match self.retry_after_date {
+            // HTTP dates have whole seconds, so the client may see up to a second less.
             true => httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(seconds)),
             false => seconds.to_string(),
         });

@@ -138,6 +138,7 @@ pub const GALLERY: &[Named] = &[
         Reply::fault(Fault::Status(fault)).into()
     }),
     named("redirect", "307 to another host", || {
+        // Nothing listens on port 9. A client that follows the redirect fails at once, without the real network.
         let location = "http://127.0.0.1:9/elsewhere/responses".into();
         Reply::fault(Fault::Redirect { status: 307, location }).into()
     }),

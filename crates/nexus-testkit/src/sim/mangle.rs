@@ -46,6 +46,7 @@ impl Answer {
 
     /// Compresses the steps, with a flush after each, so that the client can read each on arrival.
     fn compressed(self) -> Self {
+        // Use one encoder for all steps, because together they form one gzip stream.
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         let mut steps: std::collections::VecDeque<_> = self
             .steps
@@ -59,6 +60,7 @@ impl Answer {
                 other => other,
             })
             .collect();
+        // The trailer has the checksum. Without it, clients report a truncated body.
         steps.push_back(Step::Send(encoder.finish().unwrap_or_default().into()));
         let mut headers = self.headers;
         headers.retain(|(name, _)| name != "content-length");
@@ -67,6 +69,7 @@ impl Answer {
 
     /// Sends all bytes at once, with a wrong content length.
     fn of_another_length(mut self, lie: Lie) -> Self {
+        // A wrong length is visible only against the whole body, so the pace of the answer is given up.
         let mut body = BytesMut::new();
         for step in &self.steps {
             if let Step::Send(bytes) = step {
@@ -79,12 +82,14 @@ impl Answer {
         match lie {
             Lie::More => {
                 let promised = body.len() + LIE_BYTES;
+                // Cut the connection: hyper would wait for the promised bytes.
                 self.steps.extend([Step::Send(body), Step::Cut(Cut::Fin)]);
                 self.header("content-length", promised)
             }
             Lie::Less => {
                 let beyond = body.split_off(body.len().saturating_sub(LIE_BYTES).max(1).min(body.len()));
                 let promised = body.len();
+                // Register the further bytes first. The socket writes them behind the body that is sent next.
                 self.steps.extend([Step::Beyond(beyond), Step::Send(body)]);
                 self.header("content-length", promised)
             }
@@ -94,6 +99,7 @@ impl Answer {
 
 /// Steps that send `bytes` bytes of no meaning, made as they are sent.
 pub(super) fn many_bytes(bytes: u64) -> Vec<Step> {
+    // `Bytes` is shared, so a body of 100 MB needs the memory of one piece.
     let piece = Bytes::from(vec![b'x'; PIECE]);
     let (times, rest) = (bytes / PIECE as u64, usize::try_from(bytes % PIECE as u64).unwrap_or_default());
     let rest = Step::Send(piece.slice(..rest));

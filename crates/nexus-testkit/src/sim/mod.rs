@@ -110,6 +110,7 @@ impl Sim {
             dialect,
             scenario: scenario.into(),
             responder: None,
+            // Port 0 lets the system choose a free port, so that tests can run in parallel.
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             log: false,
             #[cfg(feature = "tls")]
@@ -188,6 +189,7 @@ impl Sim {
             if std::time::Instant::now() >= deadline {
                 return false;
             }
+            // Poll, because the change notification needs a runtime.
             std::thread::sleep(Duration::from_millis(5));
         }
         true
@@ -274,6 +276,7 @@ impl RefusedPort {
     /// No port is available.
     pub fn bind() -> io::Result<Self> {
         let socket = tokio::net::TcpSocket::new_v4()?;
+        // A bound socket that does not listen refuses connections, and no other program can take its port.
         socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
         Ok(Self { address: socket.local_addr()?, _socket: socket })
     }

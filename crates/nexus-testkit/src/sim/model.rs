@@ -109,6 +109,7 @@ impl From<Written> for Model {
 
 impl From<Model> for Written {
     fn from(model: Model) -> Self {
+        // Write the short form if nothing else differs, so that a scenario file stays as its author wrote it.
         if model == Model::new(model.name.as_str()) {
             return Self::Name(model.name);
         }
@@ -126,6 +127,7 @@ pub(super) fn catalogue(arrival: &Arrival<'_>, shape: fn(&[Model]) -> Value) -> 
     let body = shape(models);
     let mut hasher = DefaultHasher::new();
     body.to_string().hash(&mut hasher);
+    // Codex caches the catalogue, and asks again with the tag of the cached one.
     let etag = format!("\"{:016x}\"", hasher.finish());
     let answer = match arrival.header("if-none-match") == Some(etag.as_str()) {
         true => Answer::whole(304, "application/json", ""),

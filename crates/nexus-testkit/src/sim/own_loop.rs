@@ -12,6 +12,7 @@ const SHELLS: [&str; 2] = ["run_shell_command", "Execute"];
 /// Returns the name and the arguments of a neutral call, if the request offers the tool of Nexus's own loop or of such an agent.
 pub(super) fn render(call: &ToolCall, offered: &Conversation) -> Option<(String, Value)> {
     if let ToolCall::Shell { command } = call
+        // The offered tools identify the program, because these agents share one wire.
         && let Some(name) = SHELLS.into_iter().find(|name| offered.tool(name).is_some())
     {
         let arguments = match name {

@@ -70,11 +70,13 @@ pub(super) async fn play(mut playing: Playing, answer: Answer) -> Result<Respons
         // hyper drops this future when the client closes the connection.
         Before::Stall => std::future::pending().await,
         Before::Reset => {
+            // The socket reads this when it is dropped.
             playing.ending.reset();
             playing.end(Ended::Cut);
             return Err(Broken);
         }
     }
+    // Record the status before the first byte: a test may look as soon as its client has the answer.
     playing.core.recording.answered(playing.number, answer.status);
     let mut head = Response::builder().status(answer.status);
     for (name, value) in &answer.headers {
@@ -88,6 +90,7 @@ pub(super) async fn play(mut playing: Playing, answer: Answer) -> Result<Respons
                     return None;
                 }
                 Some(Step::Send(bytes)) => {
+                    // Record the end now: hyper drops a body of known length after its last byte, without another poll.
                     if steps.is_empty() {
                         playing.end(Ended::Sent);
                     }
@@ -97,6 +100,7 @@ pub(super) async fn play(mut playing: Playing, answer: Answer) -> Result<Respons
                 Some(Step::Repeat { left: Some(0), .. }) => {}
                 Some(Step::Repeat { bytes, left }) => {
                     let left = left.map(|left| left - 1);
+                    // Put the step in front again, so that endless answers need no endless queue.
                     steps.push_front(Step::Repeat { bytes: bytes.clone(), left });
                     break Ok(Frame::data(bytes));
                 }
@@ -112,6 +116,7 @@ pub(super) async fn play(mut playing: Playing, answer: Answer) -> Result<Respons
                     return None;
                 }
                 Some(Step::Cut(cut)) => {
+                    // Without the pause, a reset would discard bytes that are still in the buffer of the system.
                     tokio::time::sleep(FLUSH).await;
                     if cut == Cut::Reset {
                         playing.ending.reset();

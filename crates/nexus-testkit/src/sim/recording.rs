@@ -121,6 +121,7 @@ impl Recording {
     /// Adds a request; returns its number.
     pub(super) fn add(&self, mut request: RecordedRequest) -> usize {
         let number = {
+            // Number and insert under one lock, so that the number is the index in the list.
             let mut requests = self.lock();
             request.number = requests.len();
             requests.push(request.clone());
@@ -142,6 +143,7 @@ impl Recording {
 
     pub(super) fn ended(&self, number: usize, ended: Ended) {
         if let Some(request) = self.lock().get_mut(number) {
+            // The first end counts: after a scripted cut, the client also disconnects.
             request.ended.get_or_insert(ended);
         }
         self.changed();
@@ -157,6 +159,7 @@ impl Recording {
 
     /// Wakes the tasks that wait for a change.
     pub(super) fn changed(&self) {
+        // `send_modify` also notifies without receivers, unlike `send`.
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 

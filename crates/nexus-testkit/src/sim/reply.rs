@@ -80,6 +80,7 @@ impl Reply {
     pub fn long(bytes: usize) -> Self {
         let mut reply = Self::empty();
         reply.parts.push(Part::Long { bytes });
+        // With the usual size, a mebibyte would become 65,536 events.
         reply.pace.piece_chars = 1024;
         reply
     }
@@ -347,12 +348,14 @@ pub fn long_text(bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 96);
     let mut line = 0_u64;
     while text.len() < bytes {
+        // The multiplier is odd, so no two lines have the same number.
         let mixed = line.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let tail = if line % 16 == 15 { " é 水 🦀" } else { "" };
         text.push_str(&format!("line {line:08} {mixed:016x}{tail}\n"));
         line += 1;
     }
     let mut end = bytes;
+    // The cut may fall into a character. Dots replace the bytes that are missing then.
     while !text.is_char_boundary(end) {
         end -= 1;
     }

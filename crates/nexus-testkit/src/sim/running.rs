@@ -41,9 +41,11 @@ impl Running {
         address: SocketAddr,
         #[cfg(feature = "tls")] identity: Option<super::tls::Identity>,
     ) -> io::Result<Self> {
+        // Bind on the caller's thread, so that `start` reports a taken port.
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
+        // An own runtime answers even while the caller blocks its runtime.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel();
         #[cfg(feature = "tls")]
@@ -85,6 +87,7 @@ impl Running {
 
     pub(super) fn root_url(&self) -> String {
         match &self.host {
+            // Clients send the default port in no header, so the URL must not name it.
             Some(host) if self.address.port() == 443 => format!("https://{host}"),
             Some(host) => format!("https://{host}:{}", self.address.port()),
             None => format!("http://{}", self.address),
@@ -122,11 +125,13 @@ async fn accept(
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
+        // Without this, the system delays small writes, and the pace of a reply would not reach the client.
         let _ = stream.set_nodelay(true);
         let core = Arc::clone(&core);
         #[cfg(feature = "tls")]
         let acceptor = acceptor.clone();
         tokio::spawn(async move {
+            // Count before the TLS handshake, so that a test also sees connections that fail in it.
             let open = OpenConnection::count(Arc::clone(&core));
             let ending = Arc::new(Ending::default());
             let socket = Socket::new(stream, Arc::clone(&ending));

@@ -129,6 +129,7 @@ impl Scenario {
     pub(crate) fn rule_for(&self, user_texts: &[String]) -> Option<usize> {
         user_texts
             .iter()
+            // Earlier prompts stay in the history, so a resumed conversation may contain the words of several rules.
             .rev()
             .find_map(|text| self.rules.iter().position(|rule| text.contains(&rule.when_prompt_contains)))
     }
@@ -139,6 +140,7 @@ impl Scenario {
             Some(rule) => (&rule.replies, &rule.then),
             None => (&self.replies, &self.then),
         };
+        // The last reply repeats, because clients call again after their own retries.
         replies.get(index).or(then.as_ref()).or_else(|| replies.last()).cloned().unwrap_or_else(Reply::empty)
     }
 }

@@ -117,6 +117,8 @@ impl Core {
         let key = match script.scenario.count {
             Count::Script => None,
             Count::Conversation => {
+                // Without the vendor's session id, the first prompt identifies the conversation: clients send the whole
+                // history.
                 conversation.id.clone().or_else(|| conversation.user_texts().into_iter().next())
             }
         };
@@ -134,6 +136,7 @@ impl Core {
         let has = |name: &str| headers.iter().any(|(header, _)| header.starts_with(name));
         let agent =
             headers.iter().find(|(header, _)| header == "user-agent").map_or("", |(_, value)| value.as_str());
+        // Check from the most to the least specific sign, because some clients send headers of several dialects.
         if CloudCall::of(path).is_some() {
             return Dialect::Anthropic;
         }
@@ -164,6 +167,7 @@ pub(super) async fn respond(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Broken> {
     let (parts, body) = request.into_parts();
+    // Read the whole body first: a client that is still sending would not read the answer.
     let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
     let headers: Vec<(String, String)> = parts
         .headers
@@ -177,6 +181,7 @@ pub(super) async fn respond(
     let dialect = core.dialect_of(&path, &headers);
     let json: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     let cloud = CloudCall::of(&path).map(|call| call.cloud);
+    // Take one snapshot: the test may replace the scenario while this request is answered.
     let scenario = core.scenario();
     let incoming = Arrival {
         method: parts.method.as_str(),
@@ -201,6 +206,7 @@ pub(super) async fn respond(
         Route::Unknown => (Purpose::Unknown, Conversation::default(), Some(unknown())),
     };
     let is_refused = ready.is_none() && scenario.refuses(credential(&headers));
+    // A refused call takes no reply, so the repeated call still gets the scripted one.
     let scripted = (ready.is_none() && !is_refused).then(|| core.take_turn(&conversation));
     let conversation = Arc::new(conversation);
     let json = Arc::new(json);

@@ -90,6 +90,7 @@ impl AsyncWrite for Socket {
         let Self { stream, ending } = self.get_mut();
         let mut beyond = ending.beyond.lock().unwrap_or_else(PoisonError::into_inner);
         while !beyond.is_empty() {
+            // hyper flushes after the body, so the bytes follow it directly.
             let written = ready!(Pin::new(&mut *stream).poll_write(context, &beyond))?;
             beyond.advance(written);
         }
@@ -98,6 +99,7 @@ impl AsyncWrite for Socket {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.ending.is_reset() {
+            // A shutdown would send FIN first, and the client would see a regular end.
             return Poll::Ready(Ok(()));
         }
         Pin::new(&mut self.stream).poll_shutdown(context)

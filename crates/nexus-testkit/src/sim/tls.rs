@@ -20,6 +20,7 @@ pub(super) struct Identity {
 impl Identity {
     pub(super) fn for_host(host: &str) -> io::Result<Self> {
         let mut authority = CertificateParams::default();
+        // A path length of 0 allows no further authority below this one.
         authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         authority.distinguished_name.push(DnType::CommonName, "nexus-sim, valid nowhere else");
@@ -39,6 +40,7 @@ impl Identity {
             .with_no_client_auth()
             .with_single_cert(vec![certificate.der().clone()], key)
             .map_err(io::Error::other)?;
+        // The server speaks only HTTP/1.1, and clients would choose HTTP/2 if it were offered.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self { host: host.to_owned(), ca_pem, acceptor: TlsAcceptor::from(Arc::new(config)) })
     }

@@ -127,6 +127,7 @@ impl Answer {
         for earlier in std::mem::take(&mut self.steps) {
             match earlier {
                 Step::Send(mut body) => {
+                    // Steps behind the limit stay as empty sends, which write nothing.
                     body.truncate(left);
                     left -= body.len();
                     kept.push_back(Step::Send(body));
@@ -170,6 +171,7 @@ impl EventWriter {
     /// Writes an event up to the middle of the last `水` in it.
     pub(super) fn half_event(&mut self, name: &str, data: &Value) {
         let text = format!("{}data: {}", name_line(name), TypeFirst(data));
+        // The character has three bytes, so the cut after the first is inside of it.
         let cut = text.rfind('水').map_or(text.len(), |at| at + 1);
         self.raw(Bytes::from(text).slice(..cut));
     }
@@ -182,6 +184,7 @@ impl EventWriter {
 
     /// Writes an event of an unknown type with `bytes` bytes in it.
     pub(super) fn huge_event(&mut self, name: &str, bytes: u64) {
+        // Write the JSON in parts, so that a large event is never in memory.
         self.raw(format!("event: {name}\ndata: {{\"type\":\"{name}\",\"padding\":\""));
         self.steps.extend(many_bytes(bytes));
         self.raw("\"}\n\n");
@@ -190,6 +193,7 @@ impl EventWriter {
     /// Writes one event per piece of `text`, with the pace of the reply between them.
     pub(super) fn pieces(&mut self, name: &str, text: &str, mut data: impl FnMut(&str) -> Value) {
         for (index, piece) in pieces(text, self.piece_chars).enumerate() {
+            // The pace begins after the first piece. The time before it has a setting of its own.
             if index > 0 && !self.gap.is_zero() {
                 self.push(Step::Wait(self.gap));
             }

@@ -61,6 +61,7 @@ pub(super) fn answer(call: &ModelCall<'_>, reply: &Reply) -> Answer {
         Some(Fault::Error200 { code, message }) => flat(200, code, message),
         _ => responses::common_answer(call, reply, Flavour::Xai),
     };
+    // Grok reads the size of the window from this header.
     responses::finish(answer.header("x-grok-context-window", 500_000), reply)
 }
 
@@ -73,6 +74,7 @@ pub(super) fn render_call(call: &ToolCall, offered: &Conversation) -> WireCall {
         ToolCall::Shell { command } => {
             ("run_terminal_command".into(), json!({"command": command, "description": "Run a command"}))
         }
+        // Some sets of Grok's tools have no `write`. An empty old text creates the file then.
         ToolCall::WriteFile { path, text }
             if offered.tool("write").is_none() && offered.tool("search_replace").is_some() =>
         {

@@ -113,6 +113,7 @@ impl Index {
         // The message may have been forgotten and put again, so remove the old entry.
         self.remove(hash);
         self.unreadable.remove(&hash);
+        // Share one text for each queue: an index may have many thousand messages of it.
         let queue: Arc<str> = match self.queues.get_key_value(put.queue.as_str()) {
             Some((name, _)) => Arc::clone(name),
             None => put.queue.into(),
@@ -131,6 +132,7 @@ impl Index {
     }
 
     fn change(&mut self, number: u64, hash: Hash, state: MessageProgress) {
+        // Ignore progress of an earlier message with the same id, and records that a repeated read delivers again.
         if !self.entries.get(&hash).is_some_and(|entry| entry.number == state.of && entry.revision < number) {
             return;
         }
@@ -196,6 +198,7 @@ impl Index {
         for waiting in &mut queue.waiting {
             waiting.remove(&entry.number);
         }
+        // Remove empty queues: their names come from addresses, so they could grow without a bound.
         if queue.open() == 0 {
             self.queues.remove(&name);
         }
@@ -208,6 +211,7 @@ impl Index {
     /// Returns the messages of a queue without a valid lease, in the order of delivery, including expired ones.
     pub(super) fn waiting(&self, queue: &str, now: i64) -> impl Iterator<Item = (Hash, &IndexedMessage)> {
         let found = self.queues.get(queue);
+        // Lapsed leases are few. Merge them into the waiting messages, which are in order already.
         let lapsed: BTreeSet<(u8, u64, Hash)> = found
             .into_iter()
             .flat_map(|queue| queue.taken.values())

@@ -61,6 +61,7 @@ impl JetStreamStore {
         };
         match known {
             Some(None) => return Ok(PutOutcome::AlreadyThere),
+            // The write below expects an empty subject, so delete the old message with this id first.
             Some(Some(outdated)) => self.forget(&outdated).await?,
             None => {}
         }
@@ -77,9 +78,11 @@ impl JetStreamStore {
         };
         let what = format!("the message {}", envelope.message_id);
         let stored = put.message().payload(message.json.clone().into());
+        // The server rejects the write if the subject has a message: another broker was first.
         let Some(number) = self.0.requests.store(&what, &hash.put_subject(), stored, Some(0)).await? else {
             return Ok(PutOutcome::AlreadyThere);
         };
+        // Wait until the index has this message, so that the next call of this process sees it.
         self.0.followed.reach(number).await?;
         let outdated = self.0.followed.index().outdated(before, FORGET_AT_ONCE);
         for outdated in &outdated {
@@ -103,6 +106,7 @@ impl JetStreamStore {
     /// Fails if a queue is full. Returns `Some` if the message already exists.
     async fn make_room(&self, queue: &str, hash: Hash) -> Result<Option<PutOutcome>, BrokerError> {
         let limit = self.0.limits.max_waiting;
+        // The index may lag behind the stream. Far from the limit this does not matter, and saves a request.
         if self.0.followed.index().open(queue) + NEAR_FULL < limit {
             return Ok(None);
         }
@@ -175,6 +179,7 @@ impl JetStreamStore {
             waiting.take(EXPIRE_AT_ONCE).map(|(hash, entry)| (hash, entry.clone())).collect()
         };
         for (hash, entry) in expired {
+            // The copy goes into the record, so that the log can show the message after it was deleted.
             let envelope = match self.body(hash, entry.number).await? {
                 StoredBody::Read(envelope) => *envelope,
                 StoredBody::Unreadable(error) => {
@@ -266,6 +271,7 @@ impl JetStreamStore {
                 deliveries: entry.deliveries() + 1,
                 ..next_state(&entry, Stage::Taken, now, now.saturating_add(lease))
             };
+            // Another broker changed the message first. Look again with the newer index.
             if !self.change(hash, &entry, &state, None).await? {
                 continue;
             }
@@ -320,6 +326,7 @@ impl JetStreamStore {
         held: &HandlingLease,
         outcome: &[StorableMessage],
     ) -> Result<(), BrokerError> {
+        // Encode the outcome before the loop: an outcome that cannot be written must fail before the message ends.
         let inside = self.written_outcome(outcome)?;
         loop {
             let (hash, entry, state) = self.held(held).await?;

@@ -188,6 +188,7 @@ impl Put {
     fn read(headers: &HeaderMap) -> Option<Self> {
         Some(Self {
             queue: decode(headers.get(QUEUE)?.as_str())?,
+            // The index has four lists. A higher number, perhaps from a newer version, counts as urgent.
             priority: number::<u8>(headers, PRIORITY)?.min(3),
             made_at: number(headers, MADE_AT)?,
             expires_at: number(headers, EXPIRES_AT),

@@ -168,6 +168,8 @@ fn keep_private(path: &Path) -> io::Result<()> {
 }
 
 fn connect(path: &Path) -> Result<(Connection, OpenedFile), Fault> {
+    // Without the flag CREATE, SQLite never creates the file with a wider mode. `SqliteStore` locks the connection
+    // itself.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIME)?;
@@ -193,6 +195,7 @@ fn connect(path: &Path) -> Result<(Connection, OpenedFile), Fault> {
     connection.pragma_update(None, "trusted_schema", "OFF")?;
     // After a burst of writes, SQLite truncates the log to this size.
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
+    // Lock before the second check, so that only one process creates the tables.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have created the tables meanwhile.
     if check_version(path, &transaction)? == 0 {

@@ -114,6 +114,7 @@ impl SqliteStore {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, BrokerError> {
         let path = path.into();
+        // Opening may wait for another process for up to `BUSY_TIME`.
         let opened = spawn_blocking(move || {
             let (connection, place) = file::open(&path)?;
             let version = data_version(&connection).map_err(|fault| fault.at(place.path()))?;
@@ -158,6 +159,7 @@ impl SqliteStore {
             let done = spawn_blocking(move || work(&mut connection));
             done.await.unwrap_or_else(|error| Err(ended(&error)))
         });
+        // The abort ends only the wait for the lock. Work in `spawn_blocking` cannot be aborted.
         let _dropped = EndedWithThis(task.abort_handle());
         task.await.unwrap_or_else(|error| Err(ended(&error)))
     }
@@ -223,6 +225,7 @@ impl SqliteStore {
     async fn is_changed_elsewhere(&self) -> Result<bool, BrokerError> {
         {
             let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            // Take the turn of this interval and release the lock, because the check itself waits for the connection.
             if seen.at.elapsed() < POLL_INTERVAL {
                 return Ok(false);
             }
@@ -339,6 +342,7 @@ impl BrokerStore for SqliteStore {
         let mut changes = self.changes();
         loop {
             let mut changed = std::pin::pin!(self.0.changed.notified());
+            // Register before the look: a change between the look and the wait would be missed.
             changed.as_mut().enable();
             if self.is_any(queue).await? {
                 return Ok(());

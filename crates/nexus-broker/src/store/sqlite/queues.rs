@@ -43,10 +43,12 @@ impl QueueTransaction<'_> {
         self.forget()?;
         let (envelope, queue) = (&message.envelope, &message.queue);
         let id = envelope.message_id.as_str();
+        // An ended message is still found here, so a late repetition of a sender is not delivered again.
         let known = self.statement("SELECT 1 FROM message WHERE id = ?1")?.query_row([id], |_| Ok(()));
         if known.optional()?.is_some() {
             return Ok(PutOutcome::AlreadyThere);
         }
+        // Expired messages still count. End them only if the queue seems full, because that costs more.
         if minds_full && self.is_full(queue)? {
             self.expire()?;
             if self.is_full(queue)? {
@@ -66,6 +68,7 @@ impl QueueTransaction<'_> {
         )?;
         let number = self.transaction.last_insert_rowid();
         self.execute("INSERT INTO body (number, envelope) VALUES (?1, ?2)", params![number, message.json])?;
+        // The counter makes the size of a queue one look-up. Counting its messages would take longer with each message.
         self.opened(queue)?;
         self.tell(LoggedEvent::Put, number)?;
         Ok(PutOutcome::Stored)
@@ -180,6 +183,7 @@ impl QueueTransaction<'_> {
                     continue;
                 }
             };
+            // A new receipt ends the rights of every earlier lease on the message.
             let receipt = uuid::Uuid::new_v4().simple().to_string();
             self.execute(
             "UPDATE message SET state = 1, deliveries = deliveries + 1, receipt = ?2, taken_at = ?3, lease_until = ?4
@@ -196,6 +200,7 @@ impl QueueTransaction<'_> {
         let waiting = "SELECT number, id, deliveries, priority, 0 FROM message
              WHERE state = 0 AND queue = ?1 AND priority >= ?2 AND (expires_at IS NULL OR expires_at > ?3)
              ORDER BY priority DESC, number LIMIT 1";
+        // The last condition holds if the clock was set back by more than the length of the lease.
         let lapsed = "SELECT number, id, deliveries, priority, expires_at IS NOT NULL AND expires_at <= ?3 FROM message
              WHERE state = 1 AND queue = ?1 AND priority >= ?2
              AND (lease_until <= ?3 OR taken_at - (lease_until - taken_at) > ?3)
@@ -226,6 +231,7 @@ impl QueueTransaction<'_> {
 
     /// Returns excluded messages to their queues if this version can read them.
     pub(super) fn take_up_what_can_be_read(&self) -> Result<(), Fault> {
+        // Collect first: SQLite does not define if an open query sees the changes below.
         let readable: Vec<(i64, String)> = {
             let mut statement =
                 self.statement("SELECT number, id, queue FROM message WHERE state = -1 ORDER BY number")?;
@@ -318,11 +324,13 @@ impl QueueTransaction<'_> {
     pub(super) fn finish(&self, held: &HandlingLease, outcome: &[StorableMessage]) -> Result<(), Fault> {
         let number = match self.held(held)? {
             DeliveryState::Now(number) => number,
+            // A repeated call after a lost reply must neither fail nor put the outcome twice.
             DeliveryState::Finished => return Ok(()),
             DeliveryState::GivenBack | DeliveryState::NotAnyMore => return Err(check::lapsed(held).into()),
         };
         self.end(number, &held.queue, HANDLED)?;
         for message in outcome {
+            // The message is handled by now, so a full queue must not undo that. Exceed the limit instead.
             self.put(message, false)?;
         }
         Ok(())
@@ -331,6 +339,7 @@ impl QueueTransaction<'_> {
     pub(super) fn put_back(&self, held: &HandlingLease) -> Result<(), Fault> {
         match self.held(held)? {
             DeliveryState::Now(number) => {
+                // The receipt stays, so that a repeated call finds `GivenBack` and succeeds.
                 self.execute("UPDATE message SET state = 0 WHERE number = ?1", [number])?;
                 Ok(())
             }

@@ -127,6 +127,7 @@ impl<'t> FileWatch<'t> {
                 here.insert(trigger.id.clone(), trigger);
             }
         }
+        // A changed or recreated trigger starts again, because its decided state belongs to other files.
         watched.retain(|id, files| {
             here.get(id).is_some_and(|trigger| {
                 trigger.schedule == files.trigger.schedule && trigger.created_at == files.trigger.created_at
@@ -289,6 +290,7 @@ impl WatchedFiles {
         };
         self.scan = None;
         Some(done.unwrap_or_else(|error| Err(io::Error::other(error.to_string()))).map(|mut scan| {
+            // A late scan shows files as they were at an unknown time, so wait for another one.
             scan.is_changing |= self.is_late;
             scan
         }))

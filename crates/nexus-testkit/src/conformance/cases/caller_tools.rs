@@ -39,6 +39,7 @@ pub(crate) async fn a_call_of_an_unknown_tool_is_answered(trial: &Trial<'_>) -> 
     let (staged, turn) = turn_with(trial, script, &Arc::new(lookup("heron")), |it| it).await?;
     let result = turn.result()?;
     same_text("answer", &result.text, "Never mind.")?;
+    // The wording is the backend's own. The case requires only that the model gets some answer.
     let answers = last_results(&staged);
     let is_told = matches!(answers.as_slice(), [answer] if !answer.is_empty());
     ensure(is_told, "the model is told", || short(&answers))?;
@@ -119,6 +120,7 @@ pub(crate) async fn a_terminal_tool_is_exempt_from_the_budget(trial: &Trial<'_>)
     let script = Scenario::new([Reply::call(look_up(trial)), Reply::call(submit), Reply::text(ANSWER)]);
     let accept = |_| async { ToolResult::ok(vec![ToolContent::text("accepted")]) };
     let tools = Arc::new(lookup("a long-legged bird").and(tool("submit").terminal(), accept));
+    // A budget of one call: `lookup` uses it up, so `submit` must not count.
     let limits = Limits::new().with_tool_calls(1);
     let (_, turn) = turn_with(trial, script, &tools, |it| it.with_limits(limits)).await?;
     turn.result()?;
@@ -231,6 +233,7 @@ async fn begins_with(trial: &Trial<'_>, beginning: Reply) -> Verdict {
     let tools = Arc::new(lookup("a long-legged bird"));
     let (staged, turn) = turn_with(trial, beginning.clone().and_text(ANSWER), &tools, |it| it).await?;
     let text = &turn.result()?.text;
+    // A backend may join the beginning and the answer, so compare only the end.
     ensure(text.ends_with(ANSWER), "answer", || short(text))?;
     // A second request would mean that the backend repeated the answer.
     same("model calls", &staged.model_calls().len(), &1)?;
@@ -259,6 +262,7 @@ async fn is_ended(
     trial.expect_kind(error, &[kind])?;
     ensure(turn.took < limit + SLACK, "bounded time", || format!("{:?}", turn.took))?;
     let statuses: Vec<_> = error.partial().tool_calls.iter().map(|call| call.status).collect();
+    // The partial result must show the call: its effects are unknown.
     same("partial tool calls", &statuses, &vec![ToolCallStatus::Unfinished])?;
     is_let_go(tools).await
 }

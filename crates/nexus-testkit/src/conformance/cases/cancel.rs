@@ -72,6 +72,7 @@ pub(crate) async fn a_token_stops_a_turn_while_a_tool_runs(trial: &Trial<'_>) ->
 }
 
 pub(crate) async fn a_token_stops_a_turn_whose_sink_is_never_ready(trial: &Trial<'_>) -> Verdict {
+    // A mebibyte exceeds all buffers on the way, so the backend must stop while it writes.
     let staged = trial.stage(Reply::long(1 << 20)).await?;
     let watch = ProcessWatch::start(trial.mark());
     let is_asked =
@@ -138,6 +139,7 @@ fn hiding_tool(belt: &Toolbelt<'_>) -> Scenario {
 /// Returns true once the process has hidden, is visible to the suite, and its parent has ended.
 fn has_hidden(trial: &Trial<'_>, staged: &Staged<'_>) -> bool {
     let file = trial.workspace().join("hidden.txt");
+    // Without this look, a process that never started would pass the case.
     let is_there = !ProcessWatch::is_possible() || !with_argument(&file).is_empty();
     file.exists() && is_there && staged.model_calls().len() > 1
 }
@@ -172,6 +174,7 @@ async fn by_token(
     let error = turn.error()?;
     trial.expect_kind(error, &[ErrorKind::Cancelled])?;
     ensure(took < PATIENCE, "bounded time", || format!("the stop took {took:?}"))?;
+    // A backend may report survivors itself, which is a failure even if they end soon.
     let survivors = error.process().map(|process| process.survivors.clone()).unwrap_or_default();
     ensure(survivors.is_empty(), "no survivor", || short(&survivors))?;
     Ok((error.partial().text.clone(), error.partial().tool_calls.len()))
@@ -218,6 +221,7 @@ async fn nothing_is_left_since(asked: usize, staged: &Staged<'_>, watch: &Proces
         let survivors = watch.survivors(AFTERWARDS).await;
         ensure(survivors.is_empty(), "no process is left", || format!("{survivors:#?}, {seen} were seen"))?;
     }
+    // Give a retry of the backend the time to appear.
     tokio::time::sleep(Duration::from_millis(300)).await;
     same("the model is left alone", &staged.model_calls().len(), &asked)
 }

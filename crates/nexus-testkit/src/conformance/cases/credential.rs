@@ -29,6 +29,7 @@ pub(crate) async fn a_refused_credential_is_renewed_once(trial: &Trial<'_>) -> V
 }
 
 pub(crate) async fn a_second_refusal_is_final(trial: &Trial<'_>) -> Verdict {
+    // The model accepts neither the token nor its renewal.
     let (source, staged) = stage(trial, "nobody", Scenario::text("Never.")).await?;
     let turn = staged.run(staged.request("Hello.")).await?;
     trial.expect_kind(turn.error()?, &[ErrorKind::Unauthenticated])?;
@@ -37,6 +38,7 @@ pub(crate) async fn a_second_refusal_is_final(trial: &Trial<'_>) -> Verdict {
 
 pub(crate) async fn what_was_done_is_not_done_again_for_a_credential(trial: &Trial<'_>) -> Verdict {
     let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    // Appending shows a repetition, which overwriting would hide.
     let work = Reply::call(belt.shell("echo done >> done.txt"));
     let replies = [work, Reply::status(401), Reply::text("Done.")];
     let mut setting = trial.setting(Scenario::new(replies));

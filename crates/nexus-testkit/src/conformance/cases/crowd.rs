@@ -14,8 +14,10 @@ use crate::{
 const TURNS: usize = 8;
 
 pub(crate) async fn turns_at_once_do_not_see_each_other(trial: &Trial<'_>) -> Verdict {
+    // Long answers overlap in time, so a mix-up of the turns would show.
     let answer = |turn: usize| format!("The answer to question {turn} is {}. ", turn * 111).repeat(40);
     let script = (0..TURNS).fold(Scenario::text("Nobody's answer."), |script, turn| {
+        // The comma ends the number, so that question 1 is not found in question 10.
         script.when_prompt(format!("question {turn},"), [Reply::text(answer(turn))])
     });
     let staged = trial.stage(script).await?;

@@ -51,6 +51,7 @@ pub(crate) async fn a_rate_limit_without_a_word_asks_for_patience(trial: &Trial<
 }
 
 pub(crate) async fn a_rate_limit_of_a_century_is_cut_to_a_day(trial: &Trial<'_>) -> Verdict {
+    // The first value overflows dates, and the second overflows durations.
     for seconds in [99_999_999_999, u64::MAX] {
         let turn = weather(trial, Reply::fault(Fault::rate_limited(seconds))).await?;
         let error = ends_as(trial, &turn, &[ErrorKind::RateLimited])?;
@@ -62,6 +63,7 @@ pub(crate) async fn a_rate_limit_of_a_century_is_cut_to_a_day(trial: &Trial<'_>)
 }
 
 pub(crate) async fn silence_after_a_rate_limit_is_the_rate_limit(trial: &Trial<'_>) -> Verdict {
+    // The vendor's program repeats the call by itself, and then hears nothing.
     let stalls = Reply::fault(Fault::StallBeforeHeaders);
     let staged = trial.stage(Scenario::new([Reply::fault(Fault::rate_limited(1)), stalls])).await?;
     let mut idle = IdleLimits::none();
@@ -79,6 +81,7 @@ pub(crate) async fn a_plan_that_is_used_up_says_until_when(trial: &Trial<'_>) ->
     let turn = weather(trial, Reply::fault(Fault::usage_limit(reset))).await?;
     let error = ends_as(trial, &turn, &[ErrorKind::UsageLimit])?;
     let wanted = UNIX_EPOCH + Duration::from_secs(reset);
+    // The vendor names a moment, so a guess or a duration would lose precision.
     same("retry", &error.retry(), &Retry::At(wanted))
 }
 
@@ -220,6 +223,7 @@ pub(crate) async fn a_failure_after_a_tool_keeps_what_was_done(trial: &Trial<'_>
     let partial = error.partial();
     let statuses: Vec<_> = partial.tool_calls.iter().map(|call| call.status).collect();
     same("partial tool calls", &statuses, &vec![ToolCallStatus::Succeeded])?;
+    // Unknown effects are worse than a write, so they pass as well.
     ensure(partial.effects >= Effects::Wrote, "partial effects", || short(&partial.effects))?;
     ensure(trial.workspace().join("done.txt").exists(), "the tool ran", || short(partial))
 }

@@ -23,6 +23,7 @@ pub(crate) async fn a_forgotten_conversation_is_lost(trial: &Trial<'_>) -> Verdi
     // Simulates another process: the handle was stored, and the backend is a new one.
     let staged = trial.stage(Scenario::text("Hello.")).await?;
     let found = files_with(trial, &staged, "said");
+    // Without this check, a backend that stores nothing would pass.
     ensure(!found.is_empty(), "a conversation is kept", || "nothing of it is in any file".into())?;
     deleted("what forgetting says", &staged.backend().forget(&handle).await)?;
     let found = files_with(trial, &staged, "said");
@@ -61,6 +62,7 @@ pub(crate) async fn a_conversation_in_use_is_not_forgotten(trial: &Trial<'_>) ->
     let request = staged.request("What did I say?").in_directory(trial.workspace());
     let request = request.with_conversation(ConversationMode::resume(handle.clone()));
     let forgetting = async {
+        // Wait for the model call: only then does the turn own its conversation for certain.
         while staged.model_calls().is_empty() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
@@ -86,6 +88,7 @@ pub(crate) async fn a_handle_from_elsewhere_deletes_nothing(trial: &Trial<'_>) -
     let victims = victims(trial)?;
     let staged = trial.stage(Scenario::text("You said it.")).await?;
     let declared = staged.capabilities().forget;
+    // A handle is data that a caller stores, so its content must not lead to foreign files.
     for state in strange_states(trial, handle.state()) {
         let strange = ResumeHandle::new(handle.backend().clone(), state);
         let answer = staged.backend().forget(&strange).await;

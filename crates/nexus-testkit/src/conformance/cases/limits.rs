@@ -68,11 +68,13 @@ pub(crate) async fn a_slow_model_that_speaks_is_left_alone(trial: &Trial<'_>) ->
     idle.model = Some(short);
     let turn = staged.run(staged.request("Take it easy.").with_limits(Limits::new().with_idle(idle))).await?;
     same_text("answer", &turn.result()?.text, answer)?;
+    // Otherwise the limit could not have ended the turn, and the case would prove nothing.
     ensure(turn.took > short, "the answer was slow", || format!("{:?}, the limit was {short:?}", turn.took))
 }
 
 pub(crate) async fn a_long_silent_tool_is_left_alone(trial: &Trial<'_>) -> Verdict {
     let short = trial.timing().short;
+    // Longer than the limit on a silent model, which must not run while a tool works.
     let nap = (short * 3 / 2).as_secs_f64();
     let belt = trial.toolbelt(ToolAccess::Unrestricted);
     let call = belt.shell(format!("sleep {nap:.2}; echo woke-up"));
@@ -93,6 +95,7 @@ pub(crate) async fn tool_calls_are_limited(trial: &Trial<'_>) -> Verdict {
     let error = turn.error()?;
     trial.expect_kind(error, &[ErrorKind::LimitReached(Limit::ToolCalls)])?;
     let started = error.partial().tool_calls.len();
+    // A program reports a call when it has begun, so one call above the limit may start.
     ensure(started <= 3, "no more calls than the limit", || format!("{started} of 2"))
 }
 
@@ -120,6 +123,7 @@ pub(crate) async fn output_tokens_are_limited(trial: &Trial<'_>) -> Verdict {
 }
 
 pub(crate) async fn the_cost_is_limited(trial: &Trial<'_>) -> Verdict {
+    // Both ways to a cost: tokens at a price list, and the vendor's own figure of 20 dollars.
     let usage = Usage { input: 20_000_000, cost_ticks: Some(200_000_000_000), ..Usage::default() };
     let belt = trial.toolbelt(ToolAccess::Unrestricted);
     let staged = trial.stage(endless(&belt, usage)).await?;

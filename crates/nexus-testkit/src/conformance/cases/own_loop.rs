@@ -36,6 +36,7 @@ pub(crate) async fn calls_run_at_once_and_results_keep_their_order(trial: &Trial
     let tools = CaseTools::one(tool("slow"), move |_| {
         let waits = Arc::clone(&waits);
         async move {
+            // The slow tool waits for the quick one, which is only possible if both run at once.
             let waited = tokio::time::timeout(PATIENCE, waits.notified()).await;
             text(if waited.is_ok() { "slow, after quick" } else { "slow, all alone" })
         }
@@ -96,6 +97,7 @@ pub(crate) async fn a_hundred_calls_at_once_are_each_answered_once(trial: &Trial
     same_text("answer", &result.text, ANSWER)?;
     let mut asked: Vec<_> = tools.asked().into_iter().map(|(_, arguments)| arguments.to_string()).collect();
     asked.sort();
+    // Compare both numbers: a call may neither be lost nor arrive twice.
     asked.dedup();
     same("calls that arrived", &(tools.asked().len(), asked.len()), &(MANY, MANY))?;
     same("calls of the result", &result.tool_calls.len(), &MANY)?;
@@ -123,6 +125,7 @@ pub(crate) async fn calls_of_one_id_are_both_answered_and_told_apart(trial: &Tri
 
 pub(crate) async fn a_call_repeated_for_ever_is_ended(trial: &Trial<'_>) -> Verdict {
     let tools = Arc::new(lookup("a long-legged bird"));
+    // A limit of the request ends a backend without this protection, so that the case itself ends.
     let limits = Limits::new().with_model_calls(TOO_MANY_CALLS);
     let script = Reply::call(look_up(trial));
     let (_, turn) = turn_with(trial, script, &tools, |it| it.with_limits(limits)).await?;

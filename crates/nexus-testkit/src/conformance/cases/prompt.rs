@@ -38,6 +38,7 @@ pub(crate) async fn a_prompt_with_an_at_sign_reads_no_file(trial: &Trial<'_>) ->
     let file = trial.workspace().join("notes.txt");
     std::fs::write(&file, &secret).map_err(|error| Finding::new("a temporary file", error.to_string()))?;
     let staged = trial.stage(Scenario::text("Noted.")).await?;
+    // Some vendors' programs read files that a prompt names with this sign.
     for prompt in [format!("@{}", file.display()), "@notes.txt".to_owned(), "@/etc/hostname".to_owned()] {
         let request = staged.request(&prompt).in_directory(trial.workspace());
         staged.run(request).await?.result()?;
@@ -89,6 +90,7 @@ pub(crate) async fn instructions_stand_above_the_prompt(trial: &Trial<'_>) -> Ve
     ensure(call.system.contains(&instructions), "instructions", || {
         format!("not in the system text, {} bytes; user texts {}", call.system.len(), short(&call.user_texts))
     })?;
+    // In the user's role, a prompt could override the instructions.
     let among_prompts = call.user_texts.iter().any(|text| text.contains(&instructions));
     ensure(!among_prompts, "instructions are no prompt", || short(&call.user_texts))
 }
@@ -100,6 +102,7 @@ pub(crate) async fn the_model_that_is_named_is_asked(trial: &Trial<'_>) -> Verdi
     let provenance = &turn.result()?.provenance;
     let call = first_call(&staged)?;
     let asked = call.model.unwrap_or_default();
+    // A vendor's program may add a suffix to the name.
     ensure(asked.contains(model.as_str()), "model", || format!("wanted {model}, asked {asked:?}"))?;
     ensure(provenance.model.is_some(), "provenance names the model", || short(provenance))
 }
@@ -107,6 +110,7 @@ pub(crate) async fn the_model_that_is_named_is_asked(trial: &Trial<'_>) -> Verdi
 pub(crate) async fn effort_arrives(trial: &Trial<'_>) -> Verdict {
     let mut spelled = Vec::new();
     let offered = trial.stage(Scenario::text("unused")).await?.capabilities().efforts;
+    // Two levels suffice to see that the value matters. Vendors may merge neighbouring ones.
     let steps = [offered.iter().min().copied(), offered.iter().max().copied()];
     for effort in steps.into_iter().flatten() {
         let staged = trial.stage(Scenario::text("Thought.")).await?;

@@ -61,6 +61,7 @@ pub(crate) async fn every_call_of_a_session_is_written_down(trial: &Trial<'_>) -
     let session = Session::mint(PARTICIPANT, scope(trial, "*")?, router(&tools));
     let (_, turn) = turn_in(trial, one_by_one(trial, &calls), &session, |it| it).await?;
     same_text("answer", &turn.result()?.text, ANSWER)?;
+    // A second session decides on the same calls directly. Both lists must be equal.
     let twin = Session::mint(PARTICIPANT, scope(trial, "*")?, router(&tools));
     same_decisions(&session, &decided(&twin, &calls))
 }
@@ -155,6 +156,7 @@ pub(crate) async fn what_a_failed_turn_did_is_put_back_and_done_anew(trial: &Tri
     same("effects of the failed turn", &partial.effects, &Effects::Wrote)?;
     same("effects of the session", &session.effects(), &Effects::Wrote)?;
 
+    // The host restores the files and the session, before it runs the turn again.
     session.rewind(&before);
     let look = [("note", json!({ "word": "crane" })), ("note", json!({ "word": "ibis" }))];
     let (_, again) = turn_in(trial, one_by_one(trial, &look), &session, |it| it).await?;
@@ -163,6 +165,7 @@ pub(crate) async fn what_a_failed_turn_did_is_put_back_and_done_anew(trial: &Tri
     let succeeded = result.tool_calls.iter().filter(|call| call.status == ToolCallStatus::Succeeded).count();
     same("calls that succeeded", &succeeded, &2)?;
     same("calls that count", &session.calls_made(), &2)?;
+    // The record is not rewound: it also shows the calls of the failed turn.
     same("decisions", &session.decisions().len(), &4)
 }
 
@@ -171,6 +174,7 @@ pub(crate) async fn a_turn_that_is_over_holds_on_to_no_tool(trial: &Trial<'_>) -
     let staged = trial.stage(one_call(trial)).await?;
     let turn = staged.run_with(work(&staged), tools.host(), SinkPace::Ready).await?;
     same_text("answer", &turn.result()?.text, ANSWER)?;
+    // A forgotten reference would let a later program reach the tools.
     same("holders of the tools", &Arc::strong_count(&tools), &1)
 }
 

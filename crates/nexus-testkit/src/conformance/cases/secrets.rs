@@ -41,6 +41,7 @@ pub(crate) async fn no_argument_list_holds_what_was_sent(trial: &Trial<'_>) -> V
     ensure(seen.len() > before || !is_delegated, "the turn's processes can be seen", || "none was".into())?;
     for (process, sight) in &seen {
         for what in ["prompt", "system", "schema", "token"] {
+            // Every user of the machine can read the arguments of a process.
             let held = contains(&sight.argv, trial.canary(what).as_bytes());
             ensure(!held, "argument lists", || {
                 format!("the {what} stands in the arguments of process {}", process.pid)
@@ -123,6 +124,7 @@ pub(crate) async fn a_tool_sees_no_credential_and_no_variable_but_those_named(tr
     ensure(seen.contains(trial.mark()), "the variable that was named is seen", || short(&seen))?;
     let leaked = std::env::vars_os().find(|(name, _)| {
         let name = name.to_string_lossy();
+        // Cargo sets these for every test, so the host always has some.
         name.starts_with("CARGO_") && seen.lines().any(|line| line.starts_with(&format!("{name}=")))
     });
     ensure(leaked.is_none(), "foreign variables", || short(&leaked))
@@ -132,6 +134,7 @@ pub(crate) async fn the_credential_goes_to_the_model_and_nowhere_else(trial: &Tr
     let unusable = |error: std::io::Error| Finding::new("a place of our own", error.to_string());
     let elsewhere = TcpListener::bind("127.0.0.1:0").await.map_err(unusable)?;
     let url = format!("http://{}/v1/elsewhere", elsewhere.local_addr().map_err(unusable)?);
+    // Clients repeat a POST only after 307. After 302 they may send a GET, with the same headers.
     for status in [302, 307] {
         // The model's server redirects to another address. The backend may follow, but without the credential.
         let staged = trial.stage(Reply::status(status).header("location", url.as_str())).await?;
@@ -233,6 +236,7 @@ pub(super) fn files_with(trial: &Trial<'_>, staged: &Staged<'_>, what: &str) -> 
     let entries = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.path() != trial.folder()) {
         let is_new = match (&began, entry.metadata().and_then(|metadata| metadata.created())) {
+            // Other programs use the same folder, so look only at entries that are newer than the trial.
             (Ok(began), Ok(created)) => created >= *began,
             _ => false,
         };

@@ -45,6 +45,7 @@ pub(crate) async fn an_older_handle_goes_on_where_its_backend_declares(trial: &T
     let call = calls.last().ok_or_else(|| Finding::new("the model is asked", "no call reached it"))?;
     let was_said = |words: &str| call.user_texts.iter().any(|text| text.contains(words));
     ensure(was_said("Remember heron."), "history", || short(&call.user_texts))?;
+    // A handle that contains the conversation resumes its own state. A stored conversation has moved on.
     let is_in_handle = staged.backend().capabilities().forget == ForgetSupport::InHandle;
     same(
         "the turn after the handle's is part of the conversation",

@@ -42,6 +42,7 @@ pub(crate) async fn input_reaches_the_agent_between_its_calls(trial: &Trial<'_>)
     same("what is told as received", &received(&turn), &said.to_vec())?;
     let last_answer = turn.events.iter().rposition(|it| matches!(it.event, TurnEvent::ToolCallFinished(_)));
     let first_input = turn.events.iter().position(|it| matches!(it.event, TurnEvent::InputReceived(_)));
+    // Vendors reject other content between a call and its result.
     ensure(last_answer < first_input, "input stands after the answers to the calls", || short(&turn.events))
 }
 
@@ -94,6 +95,7 @@ pub(crate) async fn a_flood_of_input_is_bounded(trial: &Trial<'_>) -> Verdict {
 }
 
 pub(crate) async fn input_during_the_last_answer_is_not_delivered(trial: &Trial<'_>) -> Verdict {
+    // No further model call follows, so this input can reach no one in the turn.
     let reply = Reply::text(ANSWER).paced(2, Duration::from_millis(300));
     let staged = trial.stage(reply).await?;
     let steering = Steering::new();

@@ -248,6 +248,7 @@ impl Turn<'_, '_> {
         match &reply.fault {
             Some(Fault::Stall { .. }) if reply.parts.is_empty() => self.stall(Phase::FirstByte).await,
             Some(Fault::Stall { .. }) => self.stall(Phase::Model).await,
+            // Ends only with an error of `wait`, such as a limit or a cancellation.
             Some(Fault::Flood) => loop {
                 self.running.event(TextDelta::new(message.clone(), "and on "));
                 self.running.wait(Phase::Model, yield_now()).await?;

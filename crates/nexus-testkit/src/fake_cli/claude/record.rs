@@ -26,6 +26,7 @@ pub(super) struct Record {
 impl Record {
     /// A turn begins.
     pub(super) fn begin(&mut self) {
+        // Denials belong to one turn. The other counts are sums over the process, as in the real program.
         self.denials.clear();
     }
 
@@ -64,6 +65,7 @@ impl Record {
         structured: Option<&Value>,
         stage: &mut Stage,
     ) {
+        // With a schema, the real program repeats the value as the text of the result.
         let text = structured.map_or_else(|| text.to_owned(), Value::to_string);
         let mut line = self.line(session, "success", false);
         line["api_error_status"] = Value::Null;

@@ -38,6 +38,7 @@ impl Session {
         let mut roots = vec![given.directory.clone()];
         let extra = given.arguments.iter().filter_map(|word| word.strip_prefix("--add-dir="));
         roots.extend(extra.map(PathBuf::from));
+        // An allowed shell reaches everything, so the checks of paths mean nothing then.
         let is_lifted = allowed.iter().any(|name| name == "Bash");
         let sandbox = Sandbox { tools: list("--tools"), allowed, is_lifted, roots };
         match given.value_of("--resume") {
@@ -80,6 +81,7 @@ impl Sandbox {
         }
         if let Some(tool) = super::servers::tool(call, servers) {
             let server = format!("mcp__{}", tool.server);
+            // The option accepts a whole server, with or without the star, and a single tool.
             let names = [format!("{server}__*"), server, name.clone()];
             let is_allowed = self.allowed.iter().any(|allowed| names.contains(allowed));
             return (!is_allowed).then(|| {
@@ -113,12 +115,14 @@ impl Sandbox {
     }
 
     fn holds(&self, path: &Path) -> bool {
+        // Reject `..` without a look at the disk: the path may not exist yet.
         let climbs = path.components().any(|part| part == std::path::Component::ParentDir);
         !climbs && (path.is_relative() || self.roots.iter().any(|root| path.starts_with(root)))
     }
 
     /// Returns true if every path in the command is inside the roots.
     fn holds_all(&self, command: &str) -> bool {
+        // A rough reading of the command suffices: tests use plain paths, and a wrong guess only denies more.
         let words = command.split(|letter: char| letter.is_whitespace() || "'\"<>;|&()=".contains(letter));
         words.filter(|word| word.contains('/')).all(|word| self.holds(Path::new(word)))
     }
@@ -130,6 +134,7 @@ fn file(given: &Given, id: &str) -> PathBuf {
         (Some(folder), _) => PathBuf::from(folder),
         (None, home) => Path::new(home.unwrap_or("/")).join(".claude"),
     };
+    // The real program names the folder of a project's conversations by its path, with dashes.
     let slug: String = given
         .directory
         .to_string_lossy()

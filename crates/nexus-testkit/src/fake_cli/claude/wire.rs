@@ -62,6 +62,7 @@ impl Wire {
         self.id = format!("msg_fake_{}_{}", std::process::id(), self.messages);
         (self.has_started, self.is_streamless, self.blocks) = (false, is_streamless, 0);
         self.open = None;
+        // Blocks of an abandoned call do not count for the repetition.
         self.confirmed.clear();
         if !is_streamless {
             stage.line(&json!({
@@ -167,6 +168,7 @@ impl Wire {
     /// Writes the state of the subscription's limit.
     pub(super) fn rate_limit(&mut self, status: &str, resets_at: u64, utilization: f64, stage: &mut Stage) {
         let mut info = json!({ "status": status, "isUsingOverage": false });
+        // The real program leaves out the window as long as no limit is near.
         if resets_at > 0 {
             info["resetsAt"] = json!(resets_at);
             info["rateLimitType"] = json!("five_hour");
@@ -236,6 +238,7 @@ impl Wire {
         if !self.is_streamless {
             self.assistant(&block, None, stage);
         }
+        // Without streaming, the blocks wait for the end of the message and are written together.
         self.confirmed.push(block);
         if self.is_streamless {
             return;

@@ -34,6 +34,7 @@ impl ThreadServers {
     pub(super) fn connect(config: &Value, given: &Given, stage: &Stage) -> Self {
         let named = config::named_in(config, "http_headers", given);
         let patience = named.iter().filter_map(|(_, table)| table["startup_timeout_sec"].as_f64());
+        // One time limit for all servers: each connects within the longest of the configured limits.
         let patience = patience.filter_map(|seconds| Duration::try_from_secs_f64(seconds).ok()).max();
         let handshake = Handshake {
             client: "codex-mcp-client",
@@ -109,6 +110,7 @@ impl ThreadServers {
     pub(super) fn call(&self, call: &ToolCall) -> Option<Result<ServerCall, String>> {
         let tool = self.tool(call)?;
         let mode = &self.tables[&tool.server]["default_tools_approval_mode"];
+        // The turn runs without questions, so a call that needs approval is denied at once.
         if !tool.is_read_only && mode != "approve" {
             return Some(Err("MCP tool call requires approval, but approval policy is never".to_owned()));
         }
@@ -131,6 +133,7 @@ pub(super) fn item(
 ) -> Value {
     let (mut result, mut error) = (Value::Null, Value::Null);
     match answer {
+        // A failure of the protocol has no content. A failed tool reports its failure as a result.
         Some(answer) if answer.content.is_empty() && answer.outcome.is_err() => {
             error = json!({ "message": answer.text() });
         }

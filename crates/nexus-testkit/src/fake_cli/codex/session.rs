@@ -61,6 +61,7 @@ impl Session {
     /// Opens a stored thread, with its history.
     pub(super) fn resume(params: &Value, given: &Given) -> Option<(Self, ModelCall)> {
         let id = params["threadId"].as_str()?;
+        // The files are in folders of the day, which the id does not contain.
         let path = find(&home(given).join("sessions"), &format!("-{id}.jsonl"))?;
         let mut history = ModelCall::default();
         for line in fs::read_to_string(&path).ok()?.lines() {
@@ -119,6 +120,7 @@ impl Session {
             "workspaceWrite" => &config.writable_roots,
             _ => &[],
         };
+        // Codex lets commands read anywhere, so only the targets of redirections are checked.
         let is_read_only = self.sandbox == "readOnly";
         let holds = |path: &Path| {
             let climbs = path.components().any(|part| part == std::path::Component::ParentDir);
@@ -175,6 +177,7 @@ fn find(folder: &Path, suffix: &str) -> Option<PathBuf> {
 pub(super) fn fresh_id(part: u32) -> String {
     let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let (nanos, pid) = (time.as_nanos() & 0xffff_ffff_ffff, std::process::id());
+    // Backends accept only ids in the form of a UUID. The process and the time keep them apart.
     format!("{pid:08x}-{:04x}-7000-8000-{nanos:012x}", part & 0xffff)
 }
 

@@ -31,6 +31,7 @@ struct Tokens {
 impl Wire {
     pub(super) fn notify(&self, method: &str, mut params: Value, stage: &mut Stage) {
         if let Some(params) = params.as_object_mut() {
+            // Every notification names its thread, because one program may serve several.
             params.insert("threadId".into(), json!(self.thread));
         }
         stage.line(&json!({ "method": method, "params": params, "emittedAtMs": 0 }));
@@ -118,6 +119,7 @@ impl Wire {
                 output: usage.output + usage.reasoning,
                 reasoning: usage.reasoning,
             };
+            // Codex reports the sum of the thread and the last call, and clients need the second.
             self.total = self.total.plus(last);
             let usage = json!({ "total": self.total.written(), "last": last.written() });
             let parameters = json!({ "turnId": self.turn, "tokenUsage": usage });

@@ -126,10 +126,12 @@ impl Request {
             };
             let status = Command::new("sh")
                 .args(["-c", command])
+                // The hook gets no input: backends use it only to clean up.
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .status();
+            // Other exit codes are failures of the hook, which the real program ignores.
             if status.is_ok_and(|status| status.code() == Some(2)) {
                 return false;
             }
@@ -140,6 +142,7 @@ impl Request {
 
 /// Reads the login as the program does: an entry of the kind that the configuration pins.
 fn check_login(grok_home: &Path, given: &Given) -> Result<(), String> {
+    // A missing file means the default, as in the real program.
     let config = fs::read_to_string(grok_home.join("config.toml")).unwrap_or_default();
     let wanted = if config.contains("preferred_method = \"api_key\"") { "api_key" } else { "oidc" };
     let login = fs::read_to_string(grok_home.join("auth.json")).unwrap_or_default();
@@ -181,6 +184,7 @@ fn read_prompt(given: &Given) -> Result<(String, usize), String> {
 fn read_system(given: &Given) -> String {
     let file = given.value_of("--agent").and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
     let body =
+        // The head of an agent file has settings. Only the body reaches the model.
         file.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n")).map_or("", |(_, body)| body);
     format!("{SYSTEM}\n\n{}", body.trim())
 }

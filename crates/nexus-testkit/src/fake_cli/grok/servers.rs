@@ -61,6 +61,7 @@ pub(super) fn search(query: &str, servers: &Servers) -> String {
         words.iter().any(|word| text.contains(word.as_str()))
     };
     let mut found: Vec<&ServerTool> = servers.tools().iter().filter(is_meant).collect();
+    // Return all tools rather than none: a scripted model has no second query.
     if found.is_empty() {
         found = servers.tools().iter().collect();
     }
@@ -93,6 +94,7 @@ pub(super) fn raw_output(tool: &ServerTool, answer: &Answer) -> Value {
 /// Returns the text of a server's result for the model. Pictures become text, too.
 pub(super) fn told(tool: &ServerTool, answer: &Answer, max_bytes: Option<usize>) -> String {
     let pictures = answer.content.iter().filter_map(|block| block["data"].as_str());
+    // The real program has no field for pictures, so their base64 becomes part of the text.
     let text = match &answer.outcome {
         Ok(text) => pictures.fold(text.clone(), |text, picture| format!("{text}\n{picture}")),
         Err(text) => format!("Failed to call {}: {text}", name(tool)),

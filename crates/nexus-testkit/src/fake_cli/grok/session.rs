@@ -25,6 +25,7 @@ impl Session {
     /// Opens the session of a request: an old one if it resumes, else a new one.
     pub(super) fn open(request: &Request) -> Self {
         let folder = request.session_folder.clone().unwrap_or_else(|| {
+            // The real program groups conversations by their folder, and encodes its path as one name.
             let encoded = request.directory.replace('/', "%2F");
             request.grok_home.join("sessions").join(encoded).join(&request.session)
         });
@@ -32,6 +33,7 @@ impl Session {
         if let Err(error) = fs::create_dir_all(&session.folder) {
             complain(&format!("no session folder can be made: {error}"));
         }
+        // Read the earlier turns before the first line of this one is written.
         session.read();
         let summary =
             json!({ "info": { "id": session.id, "cwd": request.directory }, "session_kind": "headless" });

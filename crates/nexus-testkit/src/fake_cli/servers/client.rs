@@ -82,6 +82,7 @@ impl Servers {
         });
         let mut connected = Self::default();
         (connected.names, connected.thread) = (names, Some((order, thread)));
+        // Each server reports exactly once, so this many reports complete the start.
         for _ in 0..connected.names.len() {
             match reports.recv() {
                 Ok((_, Ok(tools))) => connected.tools.extend(tools),
@@ -122,6 +123,7 @@ impl Servers {
     /// Begins a call. It is taken back when what is returned is dropped.
     pub(in crate::fake_cli) fn call(&self, server: &str, tool: &str, arguments: &Value) -> ServerCall {
         let (sender, answer) = mpsc::channel();
+        // Dropping the sender cancels the call at the server, without a message of its own.
         let (alive, taken_back) = oneshot::channel();
         if let Some((orders, _)) = &self.thread {
             let order = Order {
@@ -179,6 +181,7 @@ async fn serve(
     }
     while let Some(order) = orders.recv().await {
         if let Some(connection) = connections.get(&order.server) {
+            // Calls run beside each other, because a program may start several at once.
             tokio::spawn(carry(connection.peer().clone(), order));
         }
     }

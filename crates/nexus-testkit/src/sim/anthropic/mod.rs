@@ -23,6 +23,7 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
     match (arrival.method, arrival.path) {
         ("POST", path) if path == "/v1/messages" || CloudCall::of(path).is_some() => {
             let conversation = request::read(arrival);
+            // Sort out side calls first: the quota probe has a shape that the strict check would reject.
             if request::is_side_call(arrival.json) {
                 let answer =
                     stream::answer_side_call(&conversation, CloudCall::of(path).map(|call| call.cloud));
@@ -38,6 +39,7 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
             let tokens = arrival.json.to_string().len() / 4;
             Route::Housekeeping(Answer::json(200, &json!({ "input_tokens": tokens })))
         }
+        // Claude Code tests the connection with this request before its first call.
         ("HEAD" | "GET", "/") => Route::Housekeeping(Answer::whole(200, "text/plain", "")),
         ("GET", "/v1/models") => Route::Housekeeping(model::catalogue(arrival, list)),
         ("HEAD" | "GET", "/api/hello") => {
@@ -74,6 +76,7 @@ pub(super) fn answer(call: &ModelCall<'_>, reply: &Reply) -> Answer {
         answer.headers.extend(refuse::limit_headers(limit));
     }
     answer.headers.extend(reply.headers.iter().cloned());
+    // Convert the finished answer, so that all errors of the API also exist in Bedrock's form.
     if call.cloud == Some(Cloud::Bedrock) && answer.status >= 400 {
         answer = cloud::refused(answer);
     }
@@ -88,9 +91,11 @@ fn scripted(call: &ModelCall<'_>, reply: &Reply) -> Answer {
         _ if call.conversation.stream && call.cloud == Some(Cloud::Bedrock) => {
             cloud::framed(stream::streamed(call, reply))
         }
+        // The arms below are for calls without a stream, whose faults need another form.
         _ if call.conversation.stream => stream::streamed(call, reply),
         Some(Fault::Stall { .. }) => stream::unstreamed(call, reply).broken_off(0, Step::Stall(None)),
         Some(Fault::Torn { cut } | Fault::TornCharacter { cut }) => {
+            // Twenty bytes are inside of the JSON head, so the body is never complete by chance.
             stream::unstreamed(call, reply).broken_off(20, Step::Cut(*cut))
         }
         Some(Fault::StreamError { code, message } | Fault::ErrorLine { code, message }) => {

@@ -8,6 +8,7 @@ use crate::sim::wire::Answer;
 
 /// The refusal for `fault`.
 pub(super) fn answer(number: usize, fault: &StatusFault) -> Answer {
+    // Anthropic reports overload by a status of its own.
     let status = if fault.overloaded { 529 } else { fault.status };
     let code = fault.code.clone().unwrap_or_else(|| kind(status).into());
     let message = fault.message.clone().unwrap_or_else(|| sentence(status).into());
@@ -53,6 +54,7 @@ pub(super) fn limit_headers(limit: &RateLimit) -> Vec<(String, String)> {
         Standing::Warning => "allowed_warning",
         Standing::Rejected => "rejected",
     };
+    // A subscription has two windows: five hours and seven days.
     let (claim, window) = match limit.window_minutes {
         0..=1440 => ("five_hour", "5h"),
         _ => ("seven_day", "7d"),
@@ -65,6 +67,7 @@ pub(super) fn limit_headers(limit: &RateLimit) -> Vec<(String, String)> {
         (format!("{prefix}-fallback"), "available".into()),
         (format!("{prefix}-{window}-status"), standing.into()),
         (format!("{prefix}-{window}-reset"), limit.resets_at.to_string()),
+        // The header has a fraction, unlike the percentage of other vendors.
         (format!("{prefix}-{window}-utilization"), format!("{}", limit.used_percent / 100.0)),
     ];
     if limit.standing == Standing::Warning {

@@ -13,6 +13,7 @@ pub(super) fn read(arrival: &Arrival<'_>) -> Conversation {
     let streams = || json.get("stream").and_then(Value::as_bool).unwrap_or(false);
     let mut read = Conversation {
         id: session_id(arrival),
+        // At a cloud, the address names the model, and the body has no such field.
         model: cloud.as_ref().map_or_else(named, |call| Some(call.model.clone())),
         effort: json.pointer("/output_config/effort").and_then(Value::as_str).map(str::to_owned),
         stream: cloud.as_ref().map_or_else(streams, |call| call.stream),
@@ -31,6 +32,7 @@ pub(super) fn read(arrival: &Arrival<'_>) -> Conversation {
     }
     for tool in list_at(json, "tools") {
         let kind = string_at(tool, "type");
+        // A tool of the client may leave out its type. Tools of the vendor always name one.
         let custom = kind.is_empty() || kind == "custom";
         read.tools.push(OfferedTool {
             namespace: None,
@@ -46,6 +48,7 @@ pub(super) fn read(arrival: &Arrival<'_>) -> Conversation {
             Some(Value::Array(blocks)) => {
                 for block in blocks {
                     read.items.push(item(&role, block));
+                    // A tool result may contain images. Add them as items, so that tests find them in one place.
                     let inside = list_at(block, "content").iter().map(|inner| item(&role, inner));
                     read.items.extend(inside.filter(|inner| matches!(inner, Item::Image { .. })));
                 }
@@ -58,6 +61,7 @@ pub(super) fn read(arrival: &Arrival<'_>) -> Conversation {
 
 /// A call of Claude Code outside of the turn: the one-token quota probe, or the title of the session.
 pub(super) fn is_side_call(json: &Value) -> bool {
+    // No turn asks for a single token, so this identifies the probe.
     json.get("max_tokens").and_then(Value::as_u64) == Some(1)
 }
 

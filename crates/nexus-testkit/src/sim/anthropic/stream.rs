@@ -16,6 +16,7 @@ const PING: &str = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
 pub(super) fn streamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
     let mut writer = EventWriter::new(reply.pace);
     let usage = reply.usage.unwrap_or(Usage { input: 0, cached: 0, ..Usage::default() });
+    // A stall without parts means headers and nothing else, not even the first event.
     let silent = reply.parts.is_empty() && matches!(reply.fault, Some(Fault::Stall { .. }));
     if !silent {
         let mut message = message(call);
@@ -23,6 +24,7 @@ pub(super) fn streamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
             "input_tokens": usage.input,
             "cache_creation_input_tokens": usage.cache_write,
             "cache_read_input_tokens": usage.cached,
+            // The first event counts one token. The final count comes with `message_delta`.
             "output_tokens": 1,
         });
         writer.event("message_start", &json!({"type": "message_start", "message": message}));
@@ -31,6 +33,7 @@ pub(super) fn streamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
     let mut blocks = 0;
     for (index, part) in reply.parts.iter().enumerate() {
         let strikes = reply.fault.as_ref().is_some_and(Fault::strikes_inside);
+        // The fault falls into the last part, so its block gets no end.
         let left_open = strikes && index + 1 == reply.parts.len();
         if write_part(&mut writer, call, blocks, part, left_open) {
             blocks += 1;
@@ -64,6 +67,7 @@ pub(super) fn streamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
                 "delta": {"stop_reason": stop_reason(reply), "stop_sequence": null},
                 "usage": {"output_tokens": usage.output + usage.reasoning},
             });
+            // The API always sends this field, so a missing usage becomes zero.
             if reply.usage.is_none() {
                 delta["usage"] = json!({"output_tokens": 0});
             }
@@ -149,6 +153,7 @@ fn write_part(
                 delta(block, &json!({"type": "thinking_delta", "thinking": piece}))
             });
             if !left_open {
+                // Clients send thinking back with its signature, which arrives as the last delta of the block.
                 let signature = json!({"type": "signature_delta", "signature": SIGNATURE});
                 writer.event("content_block_delta", &delta(block, &signature));
                 stop(writer, block);
@@ -157,6 +162,7 @@ fn write_part(
         Part::Call(wanted) => {
             let (name, input) = tools::render(wanted, call.conversation);
             let id = call_id(call, block);
+            // The API always begins with an empty input. The arguments follow as pieces of JSON text.
             start(writer, block, &json!({"type": "tool_use", "id": id, "name": name, "input": {}}));
             writer.pieces("content_block_delta", &input, |piece| {
                 delta(block, &json!({"type": "input_json_delta", "partial_json": piece}))

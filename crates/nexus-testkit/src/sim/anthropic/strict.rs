@@ -31,6 +31,7 @@ fn fault(messages: &[Value]) -> Option<String> {
     let mut last = String::new();
     for (place, message) in messages.iter().enumerate() {
         let role = string_at(message, "role");
+        // The history alternates. Parallel tool results must share one user message.
         if role == last || (place == 0 && role != "user") {
             return Some(format!(
                 "messages.{place}: roles must alternate between \"user\" and \"assistant\""
@@ -39,6 +40,7 @@ fn fault(messages: &[Value]) -> Option<String> {
         let blocks = list_at(message, "content");
         let is_result = |block: &&Value| string_at(block, "type") == "tool_result";
         let results: Vec<String> =
+            // The API accepts results only at the beginning of a message.
             blocks.iter().take_while(is_result).map(|block| string_at(block, "tool_use_id")).collect();
         if let Some(id) = open.iter().find(|id| !results.contains(id)) {
             return Some(format!(

@@ -37,6 +37,7 @@ pub(super) fn answer(call: &ModelCall<'_>, reply: &Reply) -> Answer {
         Some(Fault::Status(fault)) => refuse::answer(call.number, fault),
         Some(Fault::Error200 { code, message }) => refuse::with_status(200, code, message),
         Some(Fault::Unstreamed) => stream::unstreamed(call, reply),
+        // Faults of the whole answer come before the stream, because they leave nothing of it.
         fault => match fault.as_ref().and_then(Answer::instead) {
             Some(answer) => answer,
             None => stream::streamed(call, reply).mangled(fault.as_ref()),

@@ -8,6 +8,7 @@ use crate::sim::server::Arrival;
 pub(super) fn read(arrival: &Arrival<'_>) -> Conversation {
     let json = arrival.json;
     let text_at = |pointer: &str| json.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    // Newer models take only the second name, and many servers only the first.
     let bound = ["max_tokens", "max_completion_tokens"].iter().find_map(|key| json.get(key)?.as_u64());
     let mut read = Conversation {
         id: text_at("/user"),
@@ -43,6 +44,7 @@ fn read_message(read: &mut Conversation, message: &Value) {
             is_error: false,
         }),
         "assistant" => {
+            // Servers differ in the name of this field, and clients send it back as it came.
             for key in ["reasoning_content", "reasoning"] {
                 let thinking = string_at(message, key);
                 if !thinking.is_empty() {

@@ -58,6 +58,8 @@ pub(super) fn streamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
             writer.event(NAMELESS, &last);
             if let Some(usage) = &reply.usage {
                 let mut counted = chunk(call, &json!({}));
+                // The chunk with the usage has no choices. A client that reads the first one without a check fails
+                // here.
                 counted["choices"] = json!([]);
                 counted["usage"] = usage_of(usage);
                 writer.event(NAMELESS, &counted);
@@ -72,6 +74,7 @@ pub(super) fn streamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
 fn write_error(writer: &mut EventWriter, call: &ModelCall<'_>, code: &Value, message: &str) {
     let mut error = chunk(call, &json!({ "content": "" }));
     error["error"] = json!({ "code": code, "message": message });
+    // The error arrives inside of a regular chunk, with status 200.
     error["choices"][0]["finish_reason"] = json!("error");
     writer.event(NAMELESS, &error);
     writer.raw("data: [DONE]\n\n");
@@ -90,6 +93,7 @@ pub(super) fn unstreamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
             Part::Odd { .. } => {}
         }
     }
+    // A refusal has a field of its own and the usual finish reason, so only the field shows it.
     let key = if reply.finish == Finish::Refusal { "refusal" } else { "content" };
     if !text.is_empty() {
         message[key] = json!(text);
@@ -134,6 +138,7 @@ fn write_part(writer: &mut EventWriter, call: &ModelCall<'_>, reply: &Reply, par
             *calls += 1;
             let (mut first, arguments) = tool_call(call, wanted, index);
             first["index"] = json!(index);
+            // The first delta has id and name. Later ones are recognised by their index alone.
             first["function"]["arguments"] = json!("");
             writer.event(NAMELESS, &chunk(call, &json!({ "tool_calls": [first] })));
             writer.pieces(NAMELESS, &arguments, |piece| {

@@ -31,6 +31,7 @@ fn fault(messages: &[Value]) -> Option<String> {
                     "messages[{place}]: role 'tool' must be a response to a preceding message with 'tool_calls'"
                 ));
             };
+            // Each call may have only one result.
             open.remove(call);
         } else if let Some(id) = open.first() {
             return Some(format!("messages[{place}]: tool_call_ids did not have response messages: {id}"));

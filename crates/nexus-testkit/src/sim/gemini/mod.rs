@@ -20,6 +20,7 @@ const CALLS: [&str; 2] = [":streamGenerateContent", ":generateContent"];
 
 /// Returns true for the path of a model call.
 pub(super) fn is_call(path: &str) -> bool {
+    // This part of the name matches `models/` and `tunedModels/`.
     path.contains("odels/") && CALLS.iter().any(|end| path.ends_with(end))
 }
 

@@ -54,6 +54,7 @@ fn details(fault: &StatusFault) -> Vec<Value> {
             "violations": [{ "quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier" }],
         }));
     }
+    // Google reports the delay in the body, as a duration. A date has no form there.
     if let Some(seconds) = fault.retry_after.filter(|_| !fault.retry_after_date) {
         details.push(json!({
             "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": format!("{seconds}s"),

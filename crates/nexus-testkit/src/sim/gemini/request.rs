@@ -10,6 +10,7 @@ pub(super) fn read(arrival: &Arrival<'_>) -> Conversation {
     let text_at = |pointer: &str| json.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let model = arrival.path.rsplit_once("odels/").map_or("", |(_, call)| call);
     let mut read = Conversation {
+        // The method follows the model's name behind a colon.
         model: model.split(':').next().map(str::to_owned),
         effort: text_at("/generationConfig/thinkingConfig/thinkingLevel"),
         stream: arrival.path.ends_with(":streamGenerateContent"),
@@ -51,6 +52,7 @@ fn read_part(read: &mut Conversation, part: &Value, is_model: bool) {
         let is_error = output.get("error").is_some();
         let text = string_at(output, if is_error { "error" } else { "output" });
         read.items.push(Item::ToolResult { id: string_at(response, "id"), text, is_error });
+        // The images of a result are parts inside of it.
         for picture in list_at(response, "parts") {
             read_part(read, picture, is_model);
         }
@@ -61,6 +63,7 @@ fn read_part(read: &mut Conversation, part: &Value, is_model: bool) {
         read.items.push(Item::Thinking(string_at(part, "text")));
     } else if let Some(text) = part.get("text").and_then(Value::as_str) {
         match (is_model, text) {
+            // A signed part may have an empty text, which is not an answer of the model.
             (true, "") => {}
             (true, text) => read.items.push(Item::Assistant(text.to_owned())),
             (false, text) => read.items.push(Item::User(text.to_owned())),

@@ -35,6 +35,7 @@ pub(super) fn streamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
         Some(Fault::Stall { pings }) => writer.push(Step::Stall(pings.then(|| KEEP_ALIVE.into()))),
         Some(Fault::Torn { cut }) => writer.push(Step::Cut(*cut)),
         Some(Fault::NoEnd) => writer.push(Step::Cut(Cut::CleanEnd)),
+        // On this wire, some failures of the model are finish reasons of a complete answer.
         Some(Fault::StreamError { code, message }) if FINISHES.contains(&code.as_str()) => {
             let mut last = last_chunk(call, reply);
             last["candidates"][0]["finishReason"] = json!(code);

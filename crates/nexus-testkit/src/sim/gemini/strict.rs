@@ -76,7 +76,9 @@ fn unknown_keyword(schema: &Value) -> Option<String> {
     match schema {
         Value::Object(members) => members.iter().find_map(|(keyword, value)| match keyword.as_str() {
             unknown if UNKNOWN_KEYWORDS.contains(&unknown) => Some(keyword.clone()),
+            // The keys of these two are names that the user chose, not keywords.
             "properties" | "$defs" => value.as_object()?.values().find_map(unknown_keyword),
+            // Their values are data, which may contain the name of a keyword.
             "enum" | "required" => None,
             _ => unknown_keyword(value),
         }),
@@ -104,6 +106,7 @@ fn wrong_order(contents: &[Value]) -> Option<String> {
         }
         let pair = |call: &Value| (string_at(call, "id"), string_at(call, "name"));
         let responses = parts.iter().filter_map(|part| part.get("functionResponse"));
+        // Compare in order: the API pairs calls and results by their position.
         if responses.map(pair).collect::<Vec<_>>() != open {
             return Some(
                 "Please ensure that the number of function response parts is equal to the number of function call \
@@ -112,6 +115,7 @@ fn wrong_order(contents: &[Value]) -> Option<String> {
             );
         }
         let calls: Vec<&Value> = parts.iter().filter(|part| part.get("functionCall").is_some()).collect();
+        // Only the first of parallel calls is signed, so only this one must have a signature.
         if calls.first().is_some_and(|part| string_at(part, "thoughtSignature").is_empty()) {
             return Some("Function call is missing a thought_signature in functionCall parts.".to_owned());
         }

@@ -28,6 +28,7 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
         }
         // A Codex client names its version; without a catalogue it falls back to the one it was built with.
         ("GET", path) if path.ends_with("/models") => {
+            // Other clients of this API could not read the catalogue in Codex's form.
             let is_codex = arrival.query.split('&').any(|pair| pair.starts_with("client_version="));
             let is_public_plan = arrival.scenario.models.iter().any(|model| model.public_plan);
             let shape = if is_codex || is_public_plan { model::codex } else { model::plain };
@@ -45,6 +46,7 @@ pub(super) fn answer(call: &ModelCall<'_>, reply: &Reply) -> Answer {
         Some(Fault::Error200 { code, message }) => refuse::with_status(200, code, message),
         _ => common_answer(call, reply, Flavour::OpenAi),
     };
+    // The service names model and machine only with an answer of the model.
     if answer.status == 200 {
         let model = call.conversation.model.as_deref().unwrap_or("simulated");
         answer = answer.header("openai-model", model).header("x-codex-turn-state", turn_state(call.number));

@@ -13,6 +13,7 @@ pub(in crate::sim) fn answer(number: usize, fault: &StatusFault) -> Answer {
         (Some(body), _) => {
             Answer::whole(status, fault.content_type.as_deref().unwrap_or("application/json"), body.clone())
         }
+        // Codex shows the time of the reset to its user, and reads it from this body.
         (None, Some(limit)) => Answer::json(
             status,
             &json!({"error": {

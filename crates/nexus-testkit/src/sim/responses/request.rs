@@ -9,6 +9,7 @@ pub(in crate::sim) fn read(arrival: &Arrival<'_>) -> Conversation {
     let json = arrival.json;
     let text_at = |pointer: &str| json.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let mut read = Conversation {
+        // Codex uses the id of its thread as the cache key.
         id: text_at("/prompt_cache_key").or_else(|| arrival.header("session-id").map(str::to_owned)),
         model: text_at("/model"),
         effort: text_at("/reasoning/effort"),
@@ -54,6 +55,7 @@ fn offer(read: &mut Conversation, namespace: Option<&str>, tools: &[Value]) {
 fn read_item(read: &mut Conversation, item: &Value) {
     let call_id = string_at(item, "call_id");
     match string_at(item, "type").as_str() {
+        // A lite request has its tools in the input instead of the field `tools`.
         "additional_tools" => offer(read, None, list_at(item, "tools")),
         "message" | "" => read_message(read, item),
         "reasoning" => {
@@ -70,6 +72,7 @@ fn read_item(read: &mut Conversation, item: &Value) {
                 Some(namespace) => format!("{namespace}.{name}"),
                 None => name,
             };
+            // A function has JSON arguments, and a custom tool has plain text.
             let arguments = item.get("arguments").or_else(|| item.get("input"));
             read.items.push(Item::ToolCall {
                 id: call_id,

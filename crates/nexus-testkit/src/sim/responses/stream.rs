@@ -98,6 +98,7 @@ impl<'a> Stream<'a> {
             call,
             sequence: 0,
             output: Vec::new(),
+            // xAI has no content of type `refusal`: it ends such a response as incomplete.
             refusing: flavour == Flavour::OpenAi && reply.finish == Finish::Refusal,
             triggers: None,
         }
@@ -176,6 +177,7 @@ impl<'a> Stream<'a> {
             response["incomplete_details"] = details;
         }
         if reply.finish == Finish::Pause && self.flavour == Flavour::OpenAi {
+            // Codex calls the model again if this field is false.
             response["end_turn"] = json!(false);
         }
         self.event(&format!("response.{name}"), json!({ "response": response }));

@@ -50,10 +50,12 @@ pub(super) fn refusal(arrival: &Arrival<'_>, conversation: &Conversation) -> Opt
     if let Some(field) = UNSUPPORTED.iter().find(is_set) {
         return Some(detail(400, format!("Unsupported parameter: {field}")));
     }
+    // The field must be present: its default would be true.
     if json.get("store") != Some(&Value::Bool(false)) {
         return Some(detail(400, "Store must be set to false"));
     }
     let calls_lite = arrival.header(LITE) == Some("true");
+    // A model outside of the catalogue is accepted in either shape.
     let is_lite = arrival.scenario.model_of(conversation).map(|model| model.lite);
     match (is_lite, calls_lite) {
         (Some(true), false) => Some(detail(404, format!("Model not found {name}"))),

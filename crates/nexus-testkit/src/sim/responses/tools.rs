@@ -24,6 +24,7 @@ pub(in crate::sim) fn render(call: &ToolCall, offered: &Conversation) -> WireCal
 
 /// The namespace of the code-mode tool, if the request offers one.
 fn code_mode(offered: &Conversation) -> Option<Option<&str>> {
+    // Only the code-mode tool is a custom one. Other programs have functions named `exec`.
     let tool = offered.tool("exec").filter(|tool| tool.kind == "custom")?;
     Some(tool.namespace.as_deref())
 }
@@ -49,6 +50,7 @@ fn script(call: &ToolCall) -> String {
         ToolCall::Mcp { server, tool, arguments } => {
             format!("tools.{}__{tool}({arguments})", mcp_namespace(server))
         }
+        // JSON is also a JavaScript expression, so the arguments need no further quotes.
         other => format!("tools.exec_command({})", json!({ "cmd": command(other) })),
     };
     format!("const result = await {expression};\ntext(JSON.stringify(result));\n")
@@ -61,6 +63,7 @@ fn classic(call: &ToolCall, offered: &Conversation) -> WireCall {
         arguments,
     };
     match call {
+        // The offered tools identify the program: Codex has `apply_patch`, and OpenCode has `write` and `bash`.
         ToolCall::WriteFile { path, text } if offered.tool("apply_patch").is_some() => {
             WireCall::Custom { namespace: None, name: "apply_patch".into(), input: patch(path, text) }
         }
@@ -123,5 +126,6 @@ fn patch(path: &str, text: &str) -> String {
 }
 
 fn mcp_namespace(server: &str) -> String {
+    // Codex replaces these characters, because the name must also be a JavaScript identifier.
     format!("mcp__{}", server.replace(['-', '.'], "_"))
 }

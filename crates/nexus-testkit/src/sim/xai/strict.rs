@@ -27,6 +27,7 @@ pub(super) fn refusal(arrival: &Arrival<'_>, conversation: &Conversation) -> Opt
     let json = arrival.json;
     let invalid = |message: String| Some(flat(400, "invalid-argument", &message));
     let name = conversation.model.as_deref().unwrap_or_default();
+    // The endpoint of the CLI accepts a login only with this header.
     if arrival.header("x-xai-token-auth").is_none() {
         return Some(flat(403, "permission-denied", "Access to the chat endpoint is denied."));
     }
@@ -42,6 +43,7 @@ pub(super) fn refusal(arrival: &Arrival<'_>, conversation: &Conversation) -> Opt
         return invalid(format!("Model {name} does not support parameter reasoningEffort."));
     }
     let is_reasoning = |item: &&Value| item.get("type").is_some_and(|kind| kind == "reasoning");
+    // The answer has this field in its items, so a client must remove it before it sends them back.
     if list_at(json, "input").iter().filter(is_reasoning).any(|item| item.get("status").is_some()) {
         return invalid("Unknown field of a reasoning item: status".to_owned());
     }

@@ -51,6 +51,7 @@ impl Stream<'_> {
     pub(super) fn message(&mut self, text: &str, left_open: bool) {
         let id = self.id("msg");
         let index = self.output.len();
+        // A refusal has names of its own for the same events.
         let (kind, key) = if self.refusing { ("refusal", "refusal") } else { ("output_text", "text") };
         let content = |text: &str| {
             if kind == "refusal" {
@@ -147,6 +148,7 @@ impl Stream<'_> {
         self.add(&item);
         self.pieces(&format!("{events}.delta"), body, &place);
         self.event(&format!("{events}.done"), with(&place, key, json!(body)));
+        // The last event repeats the whole item. Clients read the arguments from it and may ignore the deltas.
         item[key] = json!(body);
         item["status"] = json!("completed");
         self.done(item);
@@ -159,6 +161,7 @@ impl Stream<'_> {
                 "type": "web_search_call", "id": self.id("ws"), "status": "completed",
                 "action": {"type": "search", "query": "herons"},
             }),
+            // The client must not answer this call, although it has the form of a tool of the client.
             Flavour::Xai => json!({
                 "type": "custom_tool_call", "id": self.id("ctc"), "call_id": self.id("xs_call"),
                 "name": "x_keyword_search", "input": "{\"query\":\"herons\"}", "status": "completed",
