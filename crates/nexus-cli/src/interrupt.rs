@@ -25,6 +25,12 @@ pub(crate) fn was_ctrl_c() -> bool {
     LAST.load(Ordering::Relaxed) == 2
 }
 
+/// Returns true if the last signal was the end of the terminal. A shell and the kernel may both send it.
+pub(crate) fn was_hangup() -> bool {
+    // Source: POSIX: SIGHUP is 1.
+    LAST.load(Ordering::Relaxed) == 1
+}
+
 /// Waits for Ctrl-C, for the end of the terminal, or for a termination signal. Signals from before the call are lost: a caller that works
 /// between two waits, such as a loop, uses [`Interrupts`].
 ///

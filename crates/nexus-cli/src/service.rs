@@ -197,7 +197,7 @@ fn unit_text(
     arguments: &[String],
 ) -> Result<String, CommandError> {
     let word = |text: &str| {
-        quoted(text).ok_or_else(|| {
+        quoted(text, true).ok_or_else(|| {
             CommandError::usage(format_args!("{:?} cannot be part of a unit", printable(text)))
                 .with_advice("leave out control characters")
         })
@@ -215,8 +215,11 @@ fn unit_text(
         command.push(word(argument)?);
     }
     // The assignment is one word, so it is quoted as a whole.
-    let home = home.to_str().map(|home| format!("NEXUS_HOME={home}")).unwrap_or_default();
-    let home = word(&home)?;
+    let home = home.to_str().and_then(|home| quoted(&format!("NEXUS_HOME={home}"), false));
+    let home = home.ok_or_else(|| {
+        CommandError::usage("the path of the home cannot be part of a unit")
+            .with_advice("set NEXUS_HOME to a path of plain characters")
+    })?;
     Ok(format!(
         "{MARK}\n\
          [Unit]\n\
@@ -229,6 +232,10 @@ fn unit_text(
          WorkingDirectory=%h\n\
          Restart=on-failure\n\
          RestartSec=10\n\
+         # A configuration that cannot be used needs a person.\n\
+         RestartPreventExitStatus=2\n\
+         # Only the server gets SIGTERM, and the programs of its running step go on.\n\
+         KillMode=mixed\n\
          # A running step finishes after SIGTERM. systemd ends it after this time, and it is repeated at the next start.\n\
          TimeoutStopSec=600\n\
          UMask=0077\n\
@@ -240,13 +247,14 @@ fn unit_text(
     ))
 }
 
-/// Quotes a word for a unit. `None` for a text with control characters. Source: systemd.service(5), "Command lines", and systemd.syntax(7): `%`
-/// and `$` are doubled, and double quotes with C escapes protect spaces.
-fn quoted(text: &str) -> Option<String> {
+/// Quotes a word for a unit. `None` for a text with control characters. Source: systemd.service(5), "Command lines", systemd.exec(5) and
+/// systemd.syntax(7): `%` is doubled, and double quotes with C escapes protect spaces. `$` is doubled in arguments alone.
+fn quoted(text: &str, is_argument: bool) -> Option<String> {
     if text.chars().any(char::is_control) {
         return None;
     }
-    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
+    let escaped = if is_argument { escaped.replace('$', "$$") } else { escaped };
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-=:,@+".contains(character);
     Some(match !text.is_empty() && text.chars().all(is_plain) {
         true => escaped,
@@ -287,10 +295,11 @@ mod tests {
 
     #[test]
     fn words_of_a_unit_are_quoted_as_systemd_reads_them() {
-        assert_eq!(quoted("/usr/bin/nexus").as_deref(), Some("/usr/bin/nexus"));
-        assert_eq!(quoted("/my home/100%/$x").as_deref(), Some("\"/my home/100%%/$$x\""));
-        assert_eq!(quoted("a\"b\\c").as_deref(), Some("\"a\\\"b\\\\c\""));
-        assert_eq!(quoted("").as_deref(), Some("\"\""));
-        assert_eq!(quoted("a\nExecStartPre=/bin/evil"), None);
+        assert_eq!(quoted("/usr/bin/nexus", true).as_deref(), Some("/usr/bin/nexus"));
+        assert_eq!(quoted("/my home/100%/$x", true).as_deref(), Some("\"/my home/100%%/$$x\""));
+        assert_eq!(quoted("a\"b\\c", true).as_deref(), Some("\"a\\\"b\\\\c\""));
+        assert_eq!(quoted("A=/$x y", false).as_deref(), Some("\"A=/$x y\""));
+        assert_eq!(quoted("", true).as_deref(), Some("\"\""));
+        assert_eq!(quoted("a\nExecStartPre=/bin/evil", true), None);
     }
 }

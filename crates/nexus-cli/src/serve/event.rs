@@ -76,6 +76,11 @@ pub(crate) enum ServeEvent {
         /// Its status.
         status: TaskStatusWord,
     },
+    /// A task was taken off the queue before it ended.
+    TaskDequeued {
+        /// The task.
+        task_id: String,
+    },
     /// A task could not be run.
     TaskFailed {
         /// The task.
@@ -125,8 +130,9 @@ impl ServeEvent {
                 error: for_a_person(&error.to_string()),
                 again_in_seconds: again_in.map(|pause| pause.as_secs()),
             },
-            QueueEvent::Unreadable { error } => Self::Problem {
-                message: format!("the queue cannot be read: {}", for_a_person(&error.to_string())),
+            QueueEvent::Dequeued { task_id } => Self::TaskDequeued { task_id },
+            QueueEvent::Unreadable { reason } => Self::Problem {
+                message: format!("a part of the queue cannot be read: {}", for_a_person(&reason)),
             },
             other => Self::Problem { message: format!("{other:?}") },
         }
@@ -164,6 +170,7 @@ impl ServeEvent {
                     "answer with `nexus task run {task_id} --answer TEXT`, once for each question"
                 ));
             }
+            Self::TaskDequeued { task_id } => say(format_args!("{task_id}  is off the queue")),
             Self::TaskEnded { task_id, status } => say(format_args!("{task_id}  is {}", status.spoken())),
             Self::TaskFailed { task_id, error, again_in_seconds } => {
                 let next = match again_in_seconds {

@@ -5,7 +5,12 @@ mod parts;
 mod settings;
 mod start;
 
-use std::process::ExitCode;
+use std::{
+    net::SocketAddr,
+    path::Path,
+    process::ExitCode,
+    sync::{Mutex, PoisonError},
+};
 
 use nexus::{BuildContext, CancelToken};
 use nexus_mcp::{ServerFile, ServerFileError};
@@ -17,7 +22,7 @@ pub(crate) use self::{
     start::{ensure_server, is_running},
 };
 use self::{
-    parts::{ServerParts, binary_replaced, run_again},
+    parts::{ServerParts, binary_replaced, note_program, run_again},
     settings::ServeSettings,
 };
 use crate::{
@@ -49,7 +54,11 @@ pub(crate) async fn serve(
     let home = std::path::absolute(&context.home).map_err(CommandError::failed)?;
     let tasks = task::with_router(router.clone(), context)?;
     let at_once = args.tasks.unwrap_or(settings.max_tasks_at_once);
-    let mut own_claim = Some(claim(&home).await?);
+    if at_once.get() > settings::MAX_TASKS_AT_ONCE {
+        return Err(CommandError::usage("--tasks is more than 64"));
+    }
+    note_program();
+    let claim = HomeClaim::of(&home).await?;
     ServeEvent::Started { process: std::process::id(), tasks_at_once: at_once.get() }.show(out);
     let (drain, end) = (CancelToken::new(), CancelToken::new());
     let queue = TaskQueue::new(tasks.clone(), at_once);
@@ -68,30 +77,36 @@ pub(crate) async fn serve(
     let running = async {
         loop {
             let run_queue = queue.run(&drain, |event| ServeEvent::of_queue(event).show(out));
-            if let (false, Some(claim)) = (args.until_idle, &own_claim) {
-                tokio::join!(run_queue, parts.run(claim, args.webhooks));
+            if !args.until_idle {
+                tokio::join!(run_queue, parts.run(&claim, args.webhooks));
                 return Ok(());
             }
             run_queue.await;
             // A command that queues a task relies on the server whose claim it sees. So look once more after the claim is released.
-            drop(own_claim.take());
+            claim.release();
             if drain.is_cancelled() || !has_work(&tasks).await? {
                 return Ok(());
             }
-            match claim(&home).await {
-                Ok(again) => own_claim = Some(again),
+            match claim.renew(&home).await {
                 // Another server took over.
-                Err(_) => return Ok(()),
+                Err(_) if is_running(&home) => return Ok(()),
+                renewed => renewed?,
             }
         }
     };
     let mut running = std::pin::pin!(running);
+    let begin_drain = || {
+        drain.cancel();
+        // A command that queues a task from now on starts another server, which waits for the locks of the running steps.
+        claim.release();
+    };
+    let mut was_signalled = false;
     let ended: Result<ExitCode, CommandError> = loop {
         tokio::select! {
             ended = &mut running => break ended.map(|()| ExitCode::SUCCESS),
             came = interrupts.next() => {
                 came.map_err(|error| CommandError::deaf(&error))?;
-                if drain.is_cancelled() {
+                if was_signalled && !interrupt::was_hangup() {
                     ServeEvent::Draining { reason: "running steps and turns are stopped; they are repeated at the next start".to_owned() }.show(out);
                     end.cancel();
                     tasks.shutdown().await;
@@ -101,48 +116,74 @@ pub(crate) async fn serve(
                 ServeEvent::Draining {
                     reason: "no further work begins, and running steps and turns finish; a second signal stops them".to_owned(),
                 }.show(out);
-                drain.cancel();
+                was_signalled = true;
+                begin_drain();
             }
             () = output::broken(), if !is_broken => {
                 is_broken = true;
                 // A full disk loses the output alone, and tasks continue. A reader that went away wants no more of it.
                 if output::is_reader_gone() {
-                    drain.cancel();
+                    begin_drain();
                 }
             }
-            () = binary_replaced(), if !is_replaced => {
+            () = binary_replaced(), if !drain.is_cancelled() => {
                 is_replaced = true;
                 ServeEvent::Draining {
                     reason: "the program was replaced: running steps and turns finish, then the new program starts".to_owned(),
                 }.show(out);
-                drain.cancel();
+                begin_drain();
             }
         }
     };
     tasks.shutdown().await;
     let code = ended?;
-    if is_replaced {
+    // A person who ends the server does not want the new program to start.
+    if is_replaced && !was_signalled {
         return Err(run_again());
     }
     Ok(code)
 }
 
-/// Claims the right to be the server of the home.
-async fn claim(home: &std::path::Path) -> Result<ServerFile, CommandError> {
-    let home = home.to_owned();
-    let claimed = blocking(move || Ok::<_, CommandError>(ServerFile::claim(&home, NAME))).await?;
-    claimed.map_err(|error| match error {
-        ServerFileError::Running { running } => {
-            let known = running
-                .map(|running| format!(" in process {}, with its tools at {}", running.pid, running.address));
-            CommandError::failed(format_args!(
-                "`nexus serve` already runs for this home{}",
-                known.unwrap_or_default()
-            ))
-            .with_advice("queue tasks for it with `nexus task queue TASK`, or stop it first")
-        }
-        error => CommandError::failed(with_causes(&error)),
-    })
+/// The right to be the server of a home, until it is released.
+pub(crate) struct HomeClaim(Mutex<Option<ServerFile>>);
+
+impl HomeClaim {
+    async fn of(home: &Path) -> Result<Self, CommandError> {
+        let claim = Self(Mutex::new(None));
+        claim.renew(home).await?;
+        Ok(claim)
+    }
+
+    /// Claims the home again, after a release.
+    async fn renew(&self, home: &Path) -> Result<(), CommandError> {
+        let home = home.to_owned();
+        let claimed = blocking(move || Ok::<_, CommandError>(ServerFile::claim(&home, NAME))).await?;
+        let claimed = claimed.map_err(|error| match error {
+            ServerFileError::Running { running } => {
+                let known = running.map(|running| {
+                    format!(" in process {}, with its tools at {}", running.pid, running.address)
+                });
+                CommandError::failed(format_args!(
+                    "`nexus serve` already runs for this home{}",
+                    known.unwrap_or_default()
+                ))
+                .with_advice("queue tasks for it with `nexus task queue TASK`, or stop it first")
+            }
+            error => CommandError::failed(with_causes(&error)),
+        })?;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(claimed);
+        Ok(())
+    }
+
+    /// Writes the address that a second server names, unless the claim was released.
+    pub(super) fn announce(&self, address: SocketAddr) -> Result<(), ServerFileError> {
+        let claim = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        claim.as_ref().map_or(Ok(()), |claim| claim.announce(address))
+    }
+
+    fn release(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
 }
 
 /// Returns true if a queued task can run.

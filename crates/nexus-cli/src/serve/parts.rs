@@ -15,6 +15,7 @@ use nexus_tasks::{TaskTools, Tasks};
 use tokio::time::sleep;
 
 use super::{
+    HomeClaim,
     event::ServeEvent,
     settings::{RetainedKind, RetentionRule, ServeSettings},
 };
@@ -54,7 +55,7 @@ pub(super) struct ServerParts<'a> {
 
 impl ServerParts<'_> {
     /// Runs all parts until the server drains. `claim` announces the address of the task tools.
-    pub(super) async fn run(&self, claim: &ServerFile, webhooks: Option<SocketAddr>) {
+    pub(super) async fn run(&self, claim: &HomeClaim, webhooks: Option<SocketAddr>) {
         let tasks = self.tasks.clone();
         let task_tools = TaskTools::new(move || Ok(tasks.clone()));
         let opened = debate::open(self.router, BuildContext::from_process());
@@ -83,7 +84,7 @@ impl ServerParts<'_> {
         files: &'static str,
         address: SocketAddr,
         tools: impl ToolService,
-        claim: Option<&ServerFile>,
+        claim: Option<&HomeClaim>,
     ) {
         let tools = Arc::new(tools);
         let mut is_deferred = false;
@@ -95,6 +96,12 @@ impl ServerParts<'_> {
                     Ok(server) => {
                         if let Some(claim) = claim {
                             self.announce(claim, server.address());
+                        }
+                        if !server.address().ip().is_loopback() {
+                            self.problem(&format!(
+                                "other machines can reach {}, and its traffic is not encrypted",
+                                server.address()
+                            ));
                         }
                         ServeEvent::Tools { command, url: server.url() }.show(self.out);
                         server.serve(self.drain.cancelled()).await;
@@ -149,7 +156,7 @@ impl ServerParts<'_> {
     }
 
     /// Writes the address that a second server names. Its absence harms nothing else.
-    fn announce(&self, claim: &ServerFile, address: SocketAddr) {
+    fn announce(&self, claim: &HomeClaim, address: SocketAddr) {
         if let Err(error) = claim.announce(address) {
             self.problem(&with_causes(&error));
         }
@@ -275,6 +282,11 @@ impl ProgramFile {
         let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
         Some(Self { device: found.dev(), inode: found.ino(), changed: (found.mtime(), found.mtime_nsec()) })
     }
+}
+
+/// Reads the file of this program, for a later comparison.
+pub(super) fn note_program() {
+    LazyLock::force(&PROGRAM);
 }
 
 /// Waits until another file has replaced this program.

@@ -12,6 +12,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// Maximum number of tasks at the same time. Source: our own bound.
+pub(crate) const MAX_TASKS_AT_ONCE: usize = 64;
+
 /// Settings of `nexus serve`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -101,7 +104,7 @@ impl ServeSettings {
                 reason: reason.to_owned(),
             })
         };
-        if read.max_tasks_at_once.get() > 64 {
+        if read.max_tasks_at_once.get() > MAX_TASKS_AT_ONCE {
             return fault(&["max_tasks_at_once"], "is more than 64");
         }
         for (index, rule) in read.retention.iter().enumerate() {
@@ -130,8 +133,9 @@ impl Default for ServeSettings {
 impl RetentionRule {
     /// Returns the key of the first fault, and a description.
     fn fault(&self) -> Option<(&'static str, &'static str)> {
-        if self.older_than.is_none() && self.keep.is_none() {
-            return Some(("older_than", "is missing: write a time such as 30d, or `keep`"));
+        // `keep: 0` alone would remove everything that ended.
+        if self.older_than.is_none() && self.keep.is_none_or(|keep| keep == 0) {
+            return Some(("older_than", "is missing: write a time such as 30d, or `keep` above 0"));
         }
         if self.older_than.is_some() && self.age().is_none() {
             return Some(("older_than", "is not a time: write one such as 30d or 12h"));

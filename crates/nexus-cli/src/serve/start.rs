@@ -47,6 +47,10 @@ fn start(home: &Path, config: Option<&Path>) -> Result<bool, CommandError> {
     };
     nexus_files::make_private_folder(&folder).map_err(|error| failed(&folder, &error))?;
     let path = output_path(home);
+    if std::fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
+        return Err(CommandError::failed(format_args!("{} is not a regular file", path.display()))
+            .with_advice("remove it, then run the command again"));
+    }
     let is_long = std::fs::symlink_metadata(&path).is_ok_and(|found| found.len() > MAX_OUTPUT);
     let output = OpenOptions::new()
         .create(true)
@@ -60,6 +64,8 @@ fn start(home: &Path, config: Option<&Path>) -> Result<bool, CommandError> {
     let program = std::env::current_exe().map_err(CommandError::failed)?;
     let mut command = Command::new(&program);
     command.args([NAME, "--until-idle", "--detached"]).stdin(Stdio::null()).current_dir(home);
+    // A relative home would be another folder for the server.
+    command.env("NEXUS_HOME", home);
     if let Some(config) = config {
         let config = std::path::absolute(config).map_err(CommandError::failed)?;
         command.arg("--config").arg(config);

@@ -54,9 +54,14 @@ pub enum QueueEvent {
         /// Pause until the next attempt. `None` if the task was taken off the queue.
         again_in: Option<Duration>,
     },
-    /// The queue cannot be read. The next change of the home, or the next look, reads it again.
+    /// A task was taken off the queue before it ended.
+    Dequeued {
+        /// The task.
+        task_id: String,
+    },
+    /// The queue or a task of the home cannot be read. The next look reads it again.
     Unreadable {
-        /// The failure.
-        error: TaskError,
+        /// The failure, with advice.
+        reason: String,
     },
 }

@@ -73,6 +73,8 @@ impl QueueRun {
         let (state, data) = read(&task, Task::data).await.ok()?;
         match state.status.word() {
             status if status.is_final() => Some(RunEnd::Ended(status)),
+            // Another program cancels the task, and has stopped this job for it.
+            _ if data.stop => Some(RunEnd::Ended(TaskStatusWord::Cancelled)),
             _ if data.queued.is_none() => Some(RunEnd::Dequeued),
             _ => None,
         }
@@ -84,10 +86,8 @@ impl QueueRun {
             let (state, data) = read(&task, Task::data).await?;
             let status = state.status.word();
             let job = match state.status {
-                _ if status.is_final() => {
-                    read(&task, |task| dequeue(task, None)).await?;
-                    return Ok(RunEnd::Ended(status));
-                }
+                _ if status.is_final() => return Ok(RunEnd::Ended(status)),
+                _ if data.stop => return Ok(RunEnd::Ended(TaskStatusWord::Cancelled)),
                 _ if data.queued.is_none() => return Ok(RunEnd::Dequeued),
                 TaskStatus::ClarificationNeeded { questions } => return Ok(RunEnd::Asks(questions)),
                 _ if self.drain.is_cancelled() => return Ok(RunEnd::Drained),
@@ -114,13 +114,18 @@ impl QueueRun {
     async fn wait_for(&self, task: &Task, job: &TaskJob) -> Result<(), TaskError> {
         let mut changes = task.watch();
         let log = task.events_path();
-        let mut bytes = None;
+        let (mut bytes, mut is_stopped) = (None, false);
         loop {
             tokio::select! {
                 ended = job.ended() => {
                     self.core.jobs.take_failure(task.id());
                     self.waits.store(false, Ordering::Release);
                     return ended;
+                }
+                // A wait may last for days, and the step is repeated without loss. So it does not delay the end of the server.
+                () = self.drain.cancelled(), if self.waits.load(Ordering::Acquire) && !is_stopped => {
+                    is_stopped = true;
+                    job.cancel.cancel();
                 }
                 () = changes.changed() => {
                     // The watch also returns every few seconds. Parse the log only after it has grown.
@@ -146,14 +151,14 @@ impl QueueRun {
     }
 }
 
-/// Takes a task off the queue, and logs the reason if there is one. Returns false if the task was not queued.
-pub(super) fn dequeue(task: &Task, reason: Option<&str>) -> Result<bool, TaskError> {
+/// Takes a task off the queue, and logs the reason. Returns false if the task was not queued.
+pub(super) fn dequeue(task: &Task, reason: &str) -> Result<bool, TaskError> {
     let was_queued = task.update(|_, data| {
         let was_queued = data.queued.is_some();
         data.set_queued(None);
         Ok(was_queued)
     })?;
-    if let Some(reason) = reason.filter(|_| was_queued) {
+    if was_queued {
         // The log is informative only, so a failed write is ignored.
         let _ = task.log(&TaskLogEvent::Dequeued { reason: reason.to_owned() });
     }

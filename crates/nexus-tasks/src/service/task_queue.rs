@@ -32,7 +32,7 @@ use super::{
 };
 use crate::{
     store::{IndexedTasks, QueueEntry, Task, TaskLogEvent},
-    task_error::TaskError,
+    task_error::{TaskError, TaskErrorKind},
     task_state::TaskStatusWord,
 };
 
@@ -84,7 +84,7 @@ impl Tasks {
     /// Takes a task off the queue. A step of it that runs continues to its end. Returns false if the task was not queued.
     pub async fn dequeue(&self, task_id: &str) -> Result<bool, TaskError> {
         let task = self.0.open(task_id).await?;
-        read(&task, |task| dequeue(task, Some("on request"))).await
+        read(&task, |task| dequeue(task, "on request")).await
     }
 
     /// Returns the queued tasks, in the order in which they run.
@@ -191,13 +191,22 @@ impl TaskQueue {
         let mut running: HashMap<String, RunningTask> = HashMap::new();
         let mut failed: HashMap<String, FailedTask> = HashMap::new();
         let mut asked: HashSet<String> = HashSet::new();
-        let mut runs: JoinSet<(String, RunEnd)> = JoinSet::new();
+        let mut unreadable: HashSet<String> = HashSet::new();
+        let mut runs: JoinSet<RunEnd> = JoinSet::new();
+        let mut ids: HashMap<tokio::task::Id, String> = HashMap::new();
         while !drain.is_cancelled() {
             let mut is_idle = false;
             match self.tasks.queued().await {
                 // The present entries stay queued, and the next look reads them again.
-                Err(error) => on_event(QueueEvent::Unreadable { error }),
+                Err(error) => on_event(QueueEvent::Unreadable { reason: error.to_string() }),
                 Ok(page) => {
+                    // Each is reported once, not at every look.
+                    unreadable.retain(|reason| page.unreadable.contains(reason));
+                    for reason in page.unreadable {
+                        if unreadable.insert(reason.clone()) {
+                            on_event(QueueEvent::Unreadable { reason });
+                        }
+                    }
                     let now = Instant::now();
                     failed.retain(|id, _| page.tasks.iter().any(|task| task.task_id == *id));
                     asked.retain(|id| {
@@ -226,7 +235,7 @@ impl TaskQueue {
                             slot_freed: Arc::clone(&slot_freed),
                             events: sender.clone(),
                         };
-                        runs.spawn(async move { (id, run.to_end().await) });
+                        ids.insert(runs.spawn(run.to_end()).id(), id);
                     }
                     is_idle = runs.is_empty() && failed.is_empty();
                 }
@@ -243,12 +252,11 @@ impl TaskQueue {
                         on_event(event);
                         continue;
                     }
-                    Some(ended) = runs.join_next() => {
+                    Some(ended) = runs.join_next_with_id() => {
                         while let Ok(event) = events.try_recv() {
                             on_event(event);
                         }
-                        // A run that panicked leaves its task queued, and it runs again after a restart.
-                        let Ok((id, end)) = ended else { continue };
+                        let (id, end) = ended_run(ended, &mut ids);
                         running.remove(&id);
                         self.settle(id, end, &mut failed, &mut asked, &mut on_event).await;
                     }
@@ -259,8 +267,8 @@ impl TaskQueue {
                 break;
             }
         }
-        while let Some(ended) = runs.join_next().await {
-            let Ok((id, end)) = ended else { continue };
+        while let Some(ended) = runs.join_next_with_id().await {
+            let (id, end) = ended_run(ended, &mut ids);
             while let Ok(event) = events.try_recv() {
                 on_event(event);
             }
@@ -278,8 +286,10 @@ impl TaskQueue {
         on_event: &mut impl FnMut(QueueEvent),
     ) {
         match end {
-            RunEnd::Drained | RunEnd::Dequeued => {
+            RunEnd::Drained => drop(failed.remove(&task_id)),
+            RunEnd::Dequeued => {
                 failed.remove(&task_id);
+                on_event(QueueEvent::Dequeued { task_id });
             }
             RunEnd::Ended(status) => {
                 failed.remove(&task_id);
@@ -293,22 +303,43 @@ impl TaskQueue {
                 let before =
                     failed.get(&task_id).filter(|_| !has_advanced).map_or(0, |failed| failed.failures);
                 let failures = before + 1;
-                if failures >= MOST_FAILURES {
+                if failures >= MOST_FAILURES && self.take_off(&task_id, failures, &error).await.is_ok() {
                     failed.remove(&task_id);
-                    let reason = format!("it failed {failures} times: {error}");
-                    // If this fails, the task stays queued, and the next look runs it again.
-                    if let Ok(task) = self.tasks.0.open(&task_id).await {
-                        let _ = read(&task, move |task| dequeue(task, Some(&reason))).await;
-                    }
                     on_event(QueueEvent::Failed { task_id, error, again_in: None });
                     return;
                 }
-                let pause = FIRST_PAUSE * 2_u32.pow(before);
+                let pause = FIRST_PAUSE * 2_u32.pow(before.min(MOST_FAILURES));
                 failed.insert(task_id.clone(), FailedTask { failures, next: Instant::now() + pause });
                 on_event(QueueEvent::Failed { task_id, error, again_in: Some(pause) });
             }
         }
     }
+
+    /// Takes a task off the queue after its failures.
+    async fn take_off(&self, task_id: &str, failures: u32, error: &TaskError) -> Result<(), TaskError> {
+        let reason = format!("it failed {failures} times: {error}");
+        let task = self.tasks.0.open(task_id).await?;
+        read(&task, move |task| dequeue(task, &reason)).await.map(drop)
+    }
+}
+
+/// Returns the task of a run that ended. A run that panicked counts as failed.
+fn ended_run(
+    ended: Result<(tokio::task::Id, RunEnd), tokio::task::JoinError>,
+    ids: &mut HashMap<tokio::task::Id, String>,
+) -> (String, RunEnd) {
+    let (id, end) = match ended {
+        Ok(ended) => ended,
+        Err(error) => {
+            let failure = TaskError::new(
+                TaskErrorKind::Failed,
+                format!("the run ended unexpectedly: {error}"),
+                "report this",
+            );
+            (error.id(), RunEnd::Failed { error: failure, has_advanced: false })
+        }
+    };
+    (ids.remove(&id).unwrap_or_default(), end)
 }
 
 /// Waits until a task of the home may have changed.

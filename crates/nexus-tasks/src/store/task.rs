@@ -9,7 +9,10 @@ use nexus_core::{CancelToken, RecordFile, RecordLog};
 use nexus_files::{FileLock, make_private_folder};
 use nexus_process::private_home::remove_tree;
 use nexus_trees::{Patch, Project, Tree, TreeOptions};
-use nexus_work::{EventLog, LockedWork, WorkSnapshot, WorkWatch, Workspace, WorkspaceEvent, WorkspaceId};
+use nexus_work::{
+    EventLog, LockedWork, WorkSnapshot, WorkWatch, Workspace, WorkspaceEvent, WorkspaceId,
+    WorkspaceState as _,
+};
 
 use super::{
     data::TaskData,
@@ -93,7 +96,14 @@ impl Task {
         &self,
         change: impl FnOnce(&mut TaskState, &mut TaskData) -> Result<T, TaskError>,
     ) -> Result<T, TaskError> {
-        self.workspace.update_data(change)
+        self.workspace.update_data(|state: &mut TaskState, data: &mut TaskData| {
+            let answer = change(state, data)?;
+            // A task leaves the queue with its end, whichever program ends it.
+            if state.is_final() && data.queued.is_some() {
+                data.set_queued(None);
+            }
+            Ok(answer)
+        })
     }
 
     /// Watches the task from now on. Requires a Tokio runtime.

@@ -34,7 +34,6 @@ impl Tasks {
         let is_over = try_blocking(move || {
             marking.update(|state, data| {
                 data.stop = !state.is_final();
-                data.set_queued(None);
                 match &state.status {
                     TaskStatus::Cancelled { .. } => Ok(true),
                     status if state.is_final() => Err(TaskError::wrong_status(
@@ -137,8 +136,6 @@ fn reopen(
     }
     // Follow-ups of the earlier completion are void; the next completion has its own.
     data.follow_ups.clear();
-    // A task that ended was taken off the queue, unless the server of the queue was killed at that moment.
-    data.set_queued(None);
     data.notes.push(request.note.clone());
     let most = TaskData::NOTES;
     data.notes.drain(..data.notes.len().saturating_sub(most));
