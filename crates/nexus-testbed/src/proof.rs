@@ -108,7 +108,7 @@ impl Trap {
             let ran = checks.run_probe(self.probe().clone(), &sides, cancel).await;
             let record =
                 ran.map_err(|error| TestbedError::check(format!("the probe of {}", self.origin()), error))?;
-            // Check this first: a probe that did not start differs on no side, which would pass for the right answer.
+            // Check this as well: a probe that did not start differs on no side, which would pass for the right answer.
             let ran = ProbeSide::ALL.iter().all(|side| {
                 let outcomes = record.answer(*side).map(|answer| &answer.outcomes[..]).unwrap_or_default();
                 outcomes.iter().all(|outcome| matches!(outcome, SideOutcome::Ran { .. }))

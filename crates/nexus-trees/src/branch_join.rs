@@ -146,7 +146,7 @@ impl Tree {
             Ok(commit) => commit,
             Err(obstacle) => return Ok(Err(obstacle)),
         };
-        // A merge may add paths that neither side has alone, so check the result as well.
+        // Each side may be valid alone, and their names still differ only in case. So check the result as well.
         self.check_since(&onto, &self.repo.tree_of(&commit)?)?;
         if *join == BranchJoin::Rebase {
             self.record_rebase(tip, &commit)?;

@@ -110,7 +110,7 @@ impl RunningTurns {
     /// Passes a command to its turn, if the turn's queue of commands has room.
     fn hand_over(&self, turn: &str, key: &str, command: WorkerCommand) {
         if let Some(listed) = self.lock().get(turn)
-            // Only the caller of the turn knows the key, so no other program on the servers can control the turn.
+            // The key is a random secret of the turn, so a program that knows only its id cannot control it.
             && listed.key == key
         {
             // Never wait here: one busy turn must not delay the commands of the others.
@@ -333,7 +333,7 @@ impl Worker {
     ) {
         let taken_at = Instant::now();
         let slot = TurnSlot::new(slot);
-        // The servers check the subject against the account of the sender. The payload could name any caller.
+        // The servers check the subject against the sender's permissions. The payload could name any caller.
         let caller = message.subject.rsplit('.').next().unwrap_or_default().to_owned();
         let queued = match QueuedTurn::read(&message.payload) {
             Ok(queued) => queued,

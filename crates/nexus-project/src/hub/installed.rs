@@ -544,7 +544,6 @@ fn reason_to_leave_out(name: &str, folder: &Path) -> Option<String> {
                 .to_owned(),
         );
     }
-    // A name that begins with `-` would be an option of a later command.
     (!is_name(name)).then(|| NAME_RULE.to_owned())
 }
 

@@ -185,7 +185,7 @@ fn status(pid: u32) -> Option<Status> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<_> = fields.split_whitespace().collect();
     Some(Status {
-        // The page counts from one, and two of its fields come before the parenthesis: this is its field 22.
+        // proc(5) counts fields from one, and two of them come before the parenthesis. So this is its field 22.
         process: Process { pid, start: fields.get(19)?.parse().ok()? },
         parent: fields.get(1)?.parse().ok()?,
         state: fields.first()?.chars().next()?,

@@ -240,7 +240,7 @@ impl Codex {
                 self.give_up(&body.to_string(), &json!("other"))
             }
             (404, _) => self.give_up(words, &json!("modelNotFound")),
-            // Codex repeats a 429 only if the response names a time.
+            // Codex repeats a 429 only if the response names a time. Source: the recordings fail-429*.
             (429, Some(_)) if tries <= self.config.stream_retries => {
                 self.repeat(tries, wait, &message, &info, stage)
             }

@@ -342,7 +342,7 @@ impl Imitation for Grok {
     fn trouble(&mut self, trouble: &Trouble<'_>, tries: u32, _stage: &mut Stage) -> AfterFault {
         let (message, most_tries) = match trouble {
             Trouble::Refused => (sentence::unreachable(), TRIES),
-            // The program repeats an empty response once, and other failures twice.
+            // The program repeats an empty response once, and a lost connection more often.
             Trouble::Empty => (sentence::EMPTY.to_owned(), 2),
             Trouble::BadEnd(Finish::Refusal | Finish::ContentFilter) => {
                 self.end = End::Refusal;

@@ -109,7 +109,7 @@ impl Notes {
         let folder = self.folder.join("invocations");
         let read = |path: PathBuf| {
             let given = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
-            // A fake that has read nothing yet has no such file.
+            // A fake that ended before it read its input has no such file.
             let stdin = fs::read(path.with_extension("stdin")).unwrap_or_default();
             Some(Invocation { given, stdin })
         };

@@ -127,7 +127,7 @@ pub(super) fn catalogue(arrival: &Arrival<'_>, shape: fn(&[Model]) -> Value) -> 
     let body = shape(models);
     let mut hasher = DefaultHasher::new();
     body.to_string().hash(&mut hasher);
-    // Codex caches the catalogue, and asks again with the tag of the cached one.
+    // Nexus caches the catalogue of a native backend, and sends the tag of the cached one with its next request.
     let etag = format!("\"{:016x}\"", hasher.finish());
     let answer = match arrival.header("if-none-match") == Some(etag.as_str()) {
         true => Answer::whole(304, "application/json", ""),

@@ -159,7 +159,7 @@ impl Recording {
 
     /// Wakes the tasks that wait for a change.
     pub(super) fn changed(&self) {
-        // `send_modify` also notifies without receivers, unlike `send`.
+        // `send_modify` changes the value even without receivers, unlike `send`.
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 

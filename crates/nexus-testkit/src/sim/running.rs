@@ -45,7 +45,7 @@ impl Running {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        // An own runtime answers even while the caller blocks its runtime.
+        // A runtime of its own lets the server answer even while the caller blocks another one.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel();
         #[cfg(feature = "tls")]

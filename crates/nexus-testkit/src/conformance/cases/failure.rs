@@ -51,7 +51,7 @@ pub(crate) async fn a_rate_limit_without_a_word_asks_for_patience(trial: &Trial<
 }
 
 pub(crate) async fn a_rate_limit_of_a_century_is_cut_to_a_day(trial: &Trial<'_>) -> Verdict {
-    // The first value overflows dates, and the second overflows durations.
+    // The first value is 3,168 years. The second overflows when it is added to any date.
     for seconds in [99_999_999_999, u64::MAX] {
         let turn = weather(trial, Reply::fault(Fault::rate_limited(seconds))).await?;
         let error = ends_as(trial, &turn, &[ErrorKind::RateLimited])?;

@@ -26,7 +26,7 @@ pub(super) struct Record {
 impl Record {
     /// A turn begins.
     pub(super) fn begin(&mut self) {
-        // Denials belong to one turn. The other counts are sums over the process, as in the real program.
+        // Denials belong to one turn. The cost and `modelUsage` are sums over the process, as in the real program.
         self.denials.clear();
     }
 

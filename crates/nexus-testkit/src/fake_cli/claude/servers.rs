@@ -119,7 +119,7 @@ pub(super) fn told(call: &ToolCall, answer: &Answer, servers: &Servers) -> Strin
     };
     let Some(tool) = tool(call, servers) else { return whole };
     let granted = tool.meta["anthropic/maxResultSizeChars"].as_u64().unwrap_or(0);
-    // A tool can only raise the limit, because the real program ignores lower values.
+    // Without a declared limit, the clamp turns the zero into the default one.
     let most = usize::try_from(granted).unwrap_or(MOST_CHARS).clamp(MAX_CHARS, MOST_CHARS);
     // The limit counts characters, not bytes.
     let chars = whole.chars().count();

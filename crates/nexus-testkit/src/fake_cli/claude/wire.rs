@@ -168,7 +168,7 @@ impl Wire {
     /// Writes the state of the subscription's limit.
     pub(super) fn rate_limit(&mut self, status: &str, resets_at: u64, utilization: f64, stage: &mut Stage) {
         let mut info = json!({ "status": status, "isUsingOverage": false });
-        // The real program leaves out the window as long as no limit is near.
+        // The window is optional on this wire: some recordings of the real program lack it.
         if resets_at > 0 {
             info["resetsAt"] = json!(resets_at);
             info["rateLimitType"] = json!("five_hour");

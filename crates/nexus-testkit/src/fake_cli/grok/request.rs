@@ -126,12 +126,11 @@ impl Request {
             };
             let status = Command::new("sh")
                 .args(["-c", command])
-                // The hook gets no input: backends use it only to clean up.
+                // The hook of a Grok backend reads files, and no input.
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .status();
-            // Other exit codes are failures of the hook, which the real program ignores.
             if status.is_ok_and(|status| status.code() == Some(2)) {
                 return false;
             }

@@ -123,7 +123,7 @@ impl Servers {
     /// Begins a call. It is taken back when what is returned is dropped.
     pub(in crate::fake_cli) fn call(&self, server: &str, tool: &str, arguments: &Value) -> ServerCall {
         let (sender, answer) = mpsc::channel();
-        // Dropping the sender cancels the call at the server, without a message of its own.
+        // Dropping the sender ends the task of the call, which cancels the call at the server.
         let (alive, taken_back) = oneshot::channel();
         if let Some((orders, _)) = &self.thread {
             let order = Order {

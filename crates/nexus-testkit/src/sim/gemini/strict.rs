@@ -106,7 +106,7 @@ fn wrong_order(contents: &[Value]) -> Option<String> {
         }
         let pair = |call: &Value| (string_at(call, "id"), string_at(call, "name"));
         let responses = parts.iter().filter_map(|part| part.get("functionResponse"));
-        // Compare in order: the API pairs calls and results by their position.
+        // Compare in order: clients send the results in the order of the calls.
         if responses.map(pair).collect::<Vec<_>>() != open {
             return Some(
                 "Please ensure that the number of function response parts is equal to the number of function call \

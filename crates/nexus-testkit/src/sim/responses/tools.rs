@@ -24,7 +24,7 @@ pub(in crate::sim) fn render(call: &ToolCall, offered: &Conversation) -> WireCal
 
 /// The namespace of the code-mode tool, if the request offers one.
 fn code_mode(offered: &Conversation) -> Option<Option<&str>> {
-    // Only the code-mode tool is a custom one. Other programs have functions named `exec`.
+    // Only the code-mode tool is a custom one. Another program may have a function named `exec`.
     let tool = offered.tool("exec").filter(|tool| tool.kind == "custom")?;
     Some(tool.namespace.as_deref())
 }
@@ -126,6 +126,7 @@ fn patch(path: &str, text: &str) -> String {
 }
 
 fn mcp_namespace(server: &str) -> String {
-    // Codex replaces these characters, because the name must also be a JavaScript identifier.
+    // Codex replaces each character other than an ASCII letter, digit or `_`. A server's name rarely has others than
+    // these two.
     format!("mcp__{}", server.replace(['-', '.'], "_"))
 }
