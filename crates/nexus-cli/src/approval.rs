@@ -123,9 +123,11 @@ impl ApprovalReply {
     /// Parses a typed line. `None` for other words.
     pub(crate) fn read(line: &str) -> Option<Self> {
         let line = line.trim();
+        // Any sign may separate the answer from its words, as in `n: use make`.
         let (word, rest) = line.split_once(|between: char| !between.is_alphanumeric()).unwrap_or((line, ""));
         let rest = rest.trim_start_matches(|between: char| !between.is_alphanumeric()).trim();
         match (word.to_lowercase().as_str(), rest) {
+            // A yes with further words is ambiguous, so the caller repeats the question.
             ("y" | "yes", "") => Some(Self::Yes),
             ("a" | "always", "") => Some(Self::Always),
             ("n" | "no", "") => Some(Self::No(None)),
@@ -144,7 +146,6 @@ fn command(request: &ApprovalRequest) -> Option<&str> {
 /// Returns the arguments of a command without its text. The agent's description of it changes nothing.
 fn beside_command(request: &ApprovalRequest) -> BTreeMap<&str, &Value> {
     let all = request.arguments.as_object().into_iter().flatten();
-    // A description is only the model's text about the command, and changes nothing about what runs.
     let is_effective =
         |(key, value): &(&String, &Value)| *key != "command" && !(*key == "description" && value.is_string());
     all.filter(is_effective).map(|(key, value)| (key.as_str(), value)).collect()

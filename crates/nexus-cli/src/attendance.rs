@@ -246,6 +246,7 @@ fn decided(
         }
     };
     screen::end_question(note);
+    // The turn may have withdrawn the question meanwhile.
     let _ = question.answer.send(approval);
     None
 }

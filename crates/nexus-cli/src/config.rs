@@ -96,6 +96,7 @@ fn detect(context: &BuildContext) -> Result<Arc<DetectedConfig>, NothingDetected
         };
         thread::Builder::new().spawn_scoped(scope, look).ok()?.join().ok()?
     });
+    // A search that cannot start, or that panics, counts as a machine without anything to use.
     let detected =
         Arc::new(looked.unwrap_or_else(|| Err(NothingDetected { unused: Vec::new(), ways: Vec::new() }))?);
     *known = Some(Arc::clone(&detected));
@@ -327,6 +328,7 @@ pub(crate) fn find_for_server(
     }
     let places = format!("the configuration {} does not exist", path.display());
     match file {
+        // A named file must exist, because detection would silently use another configuration.
         Some(_) => Err(CommandError::no_configuration(places).with_advice(advice)),
         None => detect_or_explain(&places, advice, context),
     }

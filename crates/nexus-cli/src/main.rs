@@ -116,6 +116,7 @@ const LAST_WORK: Duration = Duration::from_secs(1);
 fn main() -> ExitCode {
     // Forbid core dumps before any credential is in the memory of this process.
     core_dump::forbid();
+    // Open the network of a sandbox here, because `open_if_asked` has to run before any thread starts.
     if let Some(code) = nexus::process::sandbox::open_if_asked() {
         return ExitCode::from(code);
     }
@@ -168,7 +169,7 @@ fn main() -> ExitCode {
         let (layer, trace_context) = (None, None);
         warnings::show(layer);
         let outcome = run(out, args, trace_context).await;
-        // Shared holds are written in the background, so wait for them before the process ends.
+        // Slots of the fleet are released in the background. Without this wait they may stay taken for 30 s.
         config::settle_holds().await;
         #[cfg(feature = "otlp")]
         telemetry.finish().await;
@@ -196,7 +197,7 @@ fn start_runtime() -> io::Result<Runtime> {
         drop(closed);
         io::Result::Ok(())
     })?;
-    // The runtime opens the same number of pipes, so release them first.
+    // The runtime needs these descriptors for itself, so release them first.
     drop(taken);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }

@@ -63,7 +63,6 @@ pub(crate) fn show(out: AnswerWriter, file: &Path) -> Result<ExitCode, CommandEr
 
 /// Removes control characters if standard output is a terminal, which would obey them. A file gets the text unchanged.
 pub(crate) fn shown(text: &str) -> String {
-    // A terminal obeys control characters; a file gets the text unchanged.
     match std::io::stdout().is_terminal() {
         true => printable_lines(text),
         false => text.to_owned(),

@@ -81,6 +81,7 @@ fn folded_from(text: &str, begins: usize, indent: usize, width: usize) -> String
 fn visible_length(word: &str) -> usize {
     let mut parts = word.split("\u{1b}[");
     let first = parts.next().map_or(0, |part| part.chars().count());
+    // The code of a colour ends at its `m`, and the rest of the part is visible.
     first + parts.map(|part| part.split_once('m').map_or(0, |(_, rest)| rest.chars().count())).sum::<usize>()
 }
 

@@ -87,7 +87,6 @@ impl TurnSnapshots {
         label: String,
         cancel: CancelToken,
     ) -> Result<Option<Self>, CommandError> {
-        // Only a turn that may write files needs a snapshot.
         let Some(folder) = folder.filter(|_| access >= ToolAccess::WorkspaceWrite) else { return Ok(None) };
         let _activity = Activity::start("recording the folder for `nexus undo`");
         let began = blocking(move || -> Result<Self, CommandError> {
@@ -203,6 +202,7 @@ pub(crate) async fn diff(out: AnswerWriter, args: &DiffArgs) -> Result<ExitCode,
     } else if std::io::IsTerminal::is_terminal(&std::io::stdout()) {
         say(diff_text(&patch).trim_end());
     } else {
+        // A file or a program gets the exact bytes, because the text spells out invisible characters.
         say_bytes(patch.as_bytes());
     }
     Ok(ExitCode::SUCCESS)
@@ -224,6 +224,7 @@ pub(crate) fn diff_text(patch: &nexus_trees::Patch) -> String {
         return text;
     }
     let lines = text.lines().map(|line| match line.as_bytes().first() {
+        // Lines with the names of files begin like changed lines, but stay uncoloured.
         Some(b'+') if !line.starts_with("+++ ") => format!("\u{1b}[32m{line}\u{1b}[0m\n"),
         Some(b'-') if !line.starts_with("--- ") => format!("\u{1b}[31m{line}\u{1b}[0m\n"),
         _ => format!("{line}\n"),

@@ -143,13 +143,14 @@ impl Installation {
     /// Removes the files, then each folder that is empty. The receipt comes last, so that an interrupted call can be repeated with
     /// a program that is installed again.
     fn remove(mut self) -> Result<(Vec<PathBuf>, Vec<PathBuf>), CommandError> {
-        // Remove the receipt last, so that an interrupted command can be repeated.
+        // `false` sorts before `true`, so the receipt comes last.
         self.files.sort_by_key(|file| file.ends_with(RECEIPT));
         let failed = |path: &Path, error| CommandError::failed(format_args!("{}: {error}", path.display()));
         let (mut files, mut folders) = (Vec::new(), Vec::new());
         for file in self.files {
             match fs::remove_file(&file) {
                 Ok(()) => files.push(file),
+                // An earlier call may have removed the file before it was interrupted.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(failed(&file, error)),
             }

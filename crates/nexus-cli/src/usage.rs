@@ -152,6 +152,7 @@ fn short(tokens: Option<u64>) -> String {
     for (least, unit) in units {
         if tokens >= least {
             let unit_size = if unit == "k" { 1_000 } else { least };
+            // Cut and do not round, so that a number never appears larger than it is.
             let tenths = tokens / (unit_size / 10);
             return format!("{}.{}{unit}", tenths / 10, tenths % 10);
         }

@@ -54,7 +54,6 @@ fn is_ready(folder: &Path) -> bool {
 /// Creates the project under another name first, so that an interrupted creation is never taken for a project.
 fn create(home: &Path, folder: &Path) -> Result<(), CommandError> {
     let at = |error: io::Error| CommandError::failed(format_args!("{}: {error}", folder.display()));
-    // Fill a folder of another name and rename it, so that a killed demo leaves no half project.
     let unfinished = home.join(format!("{UNFINISHED}{}", random_name()));
     let made = fill(&unfinished).and_then(|()| fs::rename(&unfinished, folder));
     made.map_err(|error| {

@@ -56,7 +56,6 @@ impl Purpose {
 
 /// Returns the type that a single word was probably meant to be. A prompt of several words is never one.
 fn misspelt<'t>(word: &str, types: &'t [String]) -> Option<&'t String> {
-    // Several words are a prompt, never a type with a typing error.
     if word.contains(char::is_whitespace) {
         return None;
     }
