@@ -12,7 +12,7 @@ It runs queued tasks, the agents and triggers of the section `broker`, and the t
 machine. The section `serve` of nexus.yaml configures it. A part that another program of this home already runs starts when that program ends. \
 After a restart, everything continues.\n\
 The first Ctrl-C or SIGTERM drains: no further step begins, and running steps and turns finish. The second one stops them; they are repeated at the \
-next start. A step that waits for a vendor's limit is stopped at once.\n\
+next start.\n\
 Exit codes: 0 drained, or with --until-idle no queued task can run; 1 it could not start; 2 bad command line or configuration; 130 or 143 stopped.";
 
 /// Text below the options of `nexus service`.
@@ -22,7 +22,7 @@ A unit starts with your session; `loginctl enable-linger` starts it with the mac
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ServeArgs {
-    /// Maximum number of tasks at the same time, up to 64; waiting tasks do not count. Default: as configured, else 2
+    /// Maximum number of tasks at the same time; waiting tasks do not count. Default: as configured, else 2
     #[arg(long, value_name = "N")]
     pub(crate) tasks: Option<NonZeroUsize>,
     /// Accept signed trigger requests at this address, such as 127.0.0.1:8791
