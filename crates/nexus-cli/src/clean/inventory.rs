@@ -49,7 +49,7 @@ pub(crate) struct HomeItem {
     pub(super) details: ItemDetails,
 }
 
-/// What the removal of an item needs beside its name.
+/// Data that the removal of an item needs in addition to its name.
 #[derive(Clone, Debug)]
 pub(super) enum ItemSubject {
     /// With the time of its last change, in milliseconds since 1970.
@@ -62,7 +62,7 @@ pub(super) enum ItemSubject {
 pub(super) struct ItemDetails {
     pub(super) changed: Option<SystemTime>,
     pub(super) path: PathBuf,
-    /// Reason why this item stays, whatever is selected.
+    /// Reason why this item stays in every selection.
     pub(super) obstacle: Option<String>,
     pub(super) has_unlanded_work: bool,
     pub(super) subject: Option<ItemSubject>,

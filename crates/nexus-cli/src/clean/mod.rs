@@ -203,7 +203,7 @@ fn list(out: AnswerWriter, items: Vec<HomeItem>, args: &CleanArgs, home: &str) {
 fn selected(items: Vec<HomeItem>, args: &CleanArgs, now: SystemTime) -> Vec<HomeItem> {
     let kinds = kinds(args);
     let is_old = |item: &HomeItem, than: Duration| {
-        // A time in the future is no age.
+        // A clock that was set back leaves times in the future. Such an item has no age.
         item.details.changed.is_some_and(|time| now.duration_since(time).is_ok_and(|age| age >= than))
     };
     let kept = newest(&items, args.keep.unwrap_or(0));

@@ -80,7 +80,7 @@ async fn of_history(history: StoredHistory) -> Removal {
     }
 }
 
-/// Removes the home of the demo, unless a demo runs. The demo's own lock shows that it is one.
+/// Removes the home of the demo, unless a demo runs. The demo's own lock identifies the folder.
 fn demo(folder: &Path) -> Result<(), String> {
     let at = |path: &Path, error: &io::Error| format!("{}: {error}", path.display());
     if !fs::symlink_metadata(folder).map_err(|error| at(folder, &error))?.is_dir() {

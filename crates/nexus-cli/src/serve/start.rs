@@ -98,7 +98,7 @@ fn start(home: &Path, config: Option<&Path>) -> Result<bool, CommandError> {
 }
 
 /// Returns the file with the output of servers that run in the background.
-pub(crate) fn output_path(home: &Path) -> PathBuf {
+fn output_path(home: &Path) -> PathBuf {
     home.join(NAME).join("output.log")
 }
 
